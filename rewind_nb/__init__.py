@@ -1,0 +1,87 @@
+"""Counterfactual replay for Burr agent pipelines, inside the notebook.
+
+`Rewind` wraps a Burr application you already have: record a run, fork it at any step,
+change exactly one thing, re-run only what depends on it, and see field by field what
+changed and why.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rewind_nb._codec import Unresolved, register
+from rewind_nb._model import Event, Origin, Override, Usage
+from rewind_nb._secrets import Secret
+from rewind_nb.capture.artifacts import artifact
+from rewind_nb.capture.clock import now, random, uuid4
+from rewind_nb.capture.tools import tool
+from rewind_nb.errors import RewindError, StepFailure
+
+if TYPE_CHECKING:
+    from rewind_nb._burr._state import semantic_state
+    from rewind_nb._compare import Change, Diff
+    from rewind_nb._divergence import Divergence
+    from rewind_nb._proof import Proof
+    from rewind_nb._rewind import Rewind
+    from rewind_nb._run import Artifact, Run
+    from rewind_nb._steps import Call, Step
+    from rewind_nb._store import Store
+    from rewind_nb.capture.chat import ChatModel
+
+__version__ = "0.1.0"
+
+# Loaded when first used: Burr alone takes two seconds where pandas and langchain are there.
+_LAZY = {
+    "Artifact": "_run",
+    "Call": "_steps",
+    "Change": "_compare",
+    "ChatModel": "capture.chat",
+    "Diff": "_compare",
+    "Divergence": "_divergence",
+    "Proof": "_proof",
+    "Rewind": "_rewind",
+    "Run": "_run",
+    "Step": "_steps",
+    "Store": "_store",
+    "semantic_state": "_burr._state",
+}
+
+__all__ = [
+    "Artifact",
+    "Call",
+    "Change",
+    "ChatModel",
+    "Diff",
+    "Divergence",
+    "Event",
+    "Origin",
+    "Override",
+    "Proof",
+    "Rewind",
+    "RewindError",
+    "Run",
+    "Secret",
+    "Step",
+    "StepFailure",
+    "Store",
+    "Unresolved",
+    "Usage",
+    "artifact",
+    "now",
+    "random",
+    "register",
+    "semantic_state",
+    "tool",
+    "uuid4",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"rewind_nb.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'rewind_nb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(n for n in globals() if n.startswith("__"))])

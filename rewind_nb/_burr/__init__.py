@@ -1,0 +1,13 @@
+"""The only home of Burr: reading an application, wrapping its graph, running it.
+
+`_state` is the State an action sees and the one Burr holds between steps; `_actions` wraps
+each action so that a session records around it; `_machine` builds and steps the
+application; `_app` reads what the user built. Burr's hooks and persisters are not relied
+on for what is recorded, and `initialize_from` not for forking: in apache-burr 0.43 they
+report stale or wrong rows (a sync action under `arun`, an interrupt, a cut-off stream).
+"""
+
+from rewind_nb._burr._app import AppSpec, read_app
+from rewind_nb._burr._machine import Machine
+
+__all__ = ["AppSpec", "Machine", "read_app"]

@@ -1,0 +1,218 @@
+"""What changed between two encoded values, leaf by leaf.
+
+The differ walks two *nodes* in lock-step: JSON values as the codec writes them, where
+a dict that starts with ``"$"`` is a tagged Python value (tuple, set, dataclass, ...).
+Nothing is flattened and no Python value is decoded, so a value whose class is not
+there can be compared too.
+
+- Equal means equal by type and value: 1, 1.0 and True differ, so do 0.0 and -0.0.
+- A dict is compared key by key; another order of the same keys is a change of its own.
+- A list is aligned first, so an insertion is one change. Items that face each other in
+  a replaced run are paired by likeness and compared in depth: the path of a changed
+  leaf counts positions as they are *after*, the path of a removed item as *before*.
+- A set has members instead of positions: each change is at the path of the set.
+- Every other tag (datetime, ndarray, enum, custom, ...) is a leaf.
+
+Trees may be hundreds of levels deep: the walk keeps its own stack.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from rewind_nb._items import Node, item_rows, node_bytes, strict_equal
+from rewind_nb._path import MISSING, Missing, bracket, join
+
+__all__ = ["MISSING", "Delta", "Kind", "Missing", "Node", "diff_nodes", "strict_equal"]
+
+Kind = Literal["changed", "added", "removed", "type", "order"]
+
+CONTAINERS = frozenset({dict, list})
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One change between two values.
+
+    Attributes:
+        path: where, written as `rewind_nb._path` does.
+        before: the node before, `MISSING` where it was added.
+        after: the node after, `MISSING` where it was removed.
+        kind: ``changed``, ``added``, ``removed``, ``type`` (another type or class) or
+            ``order`` (the same keys in another order; before and after list the keys).
+
+    Example:
+        >>> diff_nodes({"n": 5}, {"n": 5.0})
+        [Delta(path='n', before=5, after=5.0, kind='type')]
+    """
+
+    path: str
+    before: Node
+    after: Node
+    kind: Kind
+
+
+class _Pair(NamedTuple):
+    """Two nodes that still have to be compared."""
+
+    path: str
+    before: Node
+    after: Node
+
+
+_Found = Iterator[Delta | _Pair]
+
+
+def diff_nodes(before: Node, after: Node, path: str = "") -> list[Delta]:
+    """All changes from one node to another, in document order.
+
+    Empty exactly where the nodes are `strict_equal`.
+
+    Args:
+        before: an encoded value.
+        after: an encoded value.
+        path: where both stand, the start of every path in the result.
+
+    Example:
+        >>> for delta in diff_nodes({"a": [1, 2, 4]}, {"a": [1, 2, 3, 4], "b": None}):
+        ...     print(delta)
+        Delta(path='a[2]', before=<missing>, after=3, kind='added')
+        Delta(path='b', before=<missing>, after=None, kind='added')
+    """
+    deltas: list[Delta] = []
+    open_nodes: list[_Found] = [iter([_Pair(path, before, after)])]
+    while open_nodes:
+        found = next(open_nodes[-1], None)
+        if found is None:
+            open_nodes.pop()
+        elif isinstance(found, Delta):
+            deltas.append(found)
+        else:
+            open_nodes.append(_compare(found.path, found.before, found.after))
+    return deltas
+
+
+def _type(node: Node) -> tuple[str, Any]:
+    """The Python type that a node stands for, and the class where it has one."""
+    if type(node) is not dict:
+        return type(node).__name__, None
+    return node.get("$", "dict"), node.get("c") if "$" in node else None
+
+
+def _compare(path: str, before: Node, after: Node) -> _Found:
+    """The changes of one node, and the pairs of children still to compare."""
+    kind = _type(before)
+    if kind != _type(after):
+        return iter([Delta(path, before, after, "type")])
+    walk = _WALKS.get(kind[0])
+    if walk is not None:
+        return walk(path, before, after)
+    if strict_equal(before, after):
+        return iter(())
+    return iter([Delta(path, before, after, "changed")])
+
+
+# -- dicts and fields ---------------------------------------------------------
+
+
+def _dict(path: str, before: Node, after: Node) -> _Found:
+    if "$" not in before and "$" not in after:
+        return _mapping(path, before, after)
+    return _mapping(path, _by_key_text(before), _by_key_text(after), bracket)
+
+
+def _mapping(
+    path: str,
+    before: dict[str, Node],
+    after: dict[str, Node],
+    at: Callable[[str, str], str] = join,
+) -> _Found:
+    alone = len(before) == 1  # then comparing the child first would only repeat its walk
+    for key, old in before.items():
+        new = after.get(key, MISSING)
+        if new is MISSING:
+            yield Delta(at(path, key), old, MISSING, "removed")
+        elif (alone and type(old) in CONTAINERS) or not strict_equal(old, new):
+            yield _Pair(at(path, key), old, new)
+    for key, new in after.items():
+        if key not in before:
+            yield Delta(at(path, key), MISSING, new, "added")
+    if _order_changed(before, after):
+        yield Delta(path, list(before), list(after), "order")
+
+
+def _order_changed(before: dict[str, Node], after: dict[str, Node]) -> bool:
+    if list(before) == list(after):
+        return False
+    return [key for key in before if key in after] != [key for key in after if key in before]
+
+
+def _by_key_text(node: Node) -> dict[str, Node]:
+    """A dict node as a mapping from the JSON text of each key."""
+    mapping: dict[str, Node] = {}
+    for key, value in node["v"] if "$" in node else node.items():
+        text = json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+        while text in mapping:  # two NaN keys have one text; a space keeps both, and is JSON
+            text += " "
+        mapping[text] = value
+    return mapping
+
+
+def _dataclass(path: str, before: Node, after: Node) -> _Found:
+    return _dict(path, before["v"], after["v"])
+
+
+def _pydantic(path: str, before: Node, after: Node) -> _Found:
+    """Fields, extras and private attributes by name, then which fields were set."""
+    yield from _dict(path, before["v"], after["v"])
+    for part, attribute in (("extra", "model_extra"), ("private", "__pydantic_private__")):
+        old, new = before.get(part), after.get(part)
+        if old is not None and new is not None:
+            yield from _dict(path, old, new)
+        elif old is not new:
+            yield Delta(join(path, attribute), old, new, "changed")
+    yield from _members(join(path, "model_fields_set"), before["set"], after["set"])
+
+
+# -- sets ---------------------------------------------------------------------
+
+
+def _set(path: str, before: Node, after: Node) -> _Found:
+    return _members(path, before["v"], after["v"])
+
+
+def _members(path: str, before: list[Node], after: list[Node]) -> _Found:
+    old, new = ({node_bytes(item): item for item in side} for side in (before, after))
+    yield from (Delta(path, old[key], MISSING, "removed") for key in old if key not in new)
+    yield from (Delta(path, MISSING, new[key], "added") for key in new if key not in old)
+
+
+# -- lists --------------------------------------------------------------------
+
+
+def _tuple(path: str, before: Node, after: Node) -> _Found:
+    return _list(path, before["v"], after["v"])
+
+
+def _list(path: str, before: list[Node], after: list[Node]) -> _Found:
+    for row in item_rows(before, after):
+        if row.sizes == (0, 1):
+            yield Delta(join(path, row.a0), MISSING, after[row.a0], "added")
+        elif row.sizes == (1, 0):
+            yield Delta(join(path, row.b0), before[row.b0], MISSING, "removed")
+        else:
+            yield _Pair(join(path, row.a0), before[row.b0], after[row.a0])
+
+
+_WALKS: dict[str, Callable[[str, Node, Node], _Found]] = {
+    "dict": _dict,
+    "list": _list,
+    "tuple": _tuple,
+    "set": _set,
+    "frozenset": _set,
+    "dataclass": _dataclass,
+    "pydantic": _pydantic,
+}

@@ -1,0 +1,294 @@
+"""`Execution`: one run made ready, and how each verb makes one ready.
+
+Everything that can be refused is refused here, before a row is written or an action runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rewind_nb import _owner
+from rewind_nb._burr import AppSpec, Machine
+from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
+from rewind_nb._drive import Ended, Halts, Script, adrive, drive, forward, stopped_by
+from rewind_nb._hooks import Hook, Hooks
+from rewind_nb._model import CacheMode, RunKind, RunRow, StepRow
+from rewind_nb._run import Run
+from rewind_nb._session import Applied, Plan, Session
+from rewind_nb._store import Batch, Store, _read
+from rewind_nb._trajectory import Trajectory
+from rewind_nb.errors import ConfigError, did_you_mean
+
+Invocation = dict[str, Any]  # one run or resume call: seq, halt_after, halt_before, inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What every verb of one Rewind shares."""
+
+    spec: AppSpec
+    store: Store
+    hooks: tuple[Hook, ...]
+    cache: CacheMode
+    cache_key: Callable[[dict[str, Any]], Any] | None
+
+
+@dataclass(slots=True)
+class Execution:
+    """A run that is ready to go."""
+
+    session: Session
+    machine: Machine
+    script: Script
+    new: bool = True
+    around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+
+    def go(self) -> Ended:
+        """Execute it in this thread; whatever stops it is written down."""
+        self.session.start(new=self.new)
+        try:
+            with self.around():
+                ended = drive(self.script, self.machine)
+        except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
+            ended = stopped_by(error, self.session.prior)
+        self._write_down(ended)
+        return ended
+
+    async def ago(self) -> Ended:
+        """Execute it in this task."""
+        self.session.start(new=self.new)
+        try:
+            with self.around():
+                ended = await adrive(self.script, self.machine)
+        except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
+            ended = stopped_by(error, self.session.prior)
+        self._write_down(ended)
+        return ended
+
+    def _write_down(self, ended: Ended) -> None:
+        session = self.session
+        if session.run.halts and session.prior is not None:
+            stopped = [session.prior, session.visits[session.prior]]
+            last = {**session.run.halts[-1], "stopped": stopped}
+            session.run = replace(session.run, halts=(*session.run.halts[:-1], last))
+        note = ended.note
+        if ended.error is not None and session.last is not None and session.last.error is None:
+            note = f"{type(ended.error).__name__}: {ended.error}"
+        session.end(ended.status, ended.next_action, note).result()
+
+
+# -- the verbs ----------------------------------------------------------------------------
+
+
+def new_run(
+    env: Env,
+    *,
+    inputs: Mapping[str, Any],
+    halt_after: list[str],
+    halt_before: list[str],
+    state: Mapping[str, Any],
+    label: str | None,
+) -> Execution:
+    """A run from the application's own state."""
+    spec = env.spec
+    overrides = {key: Cell.of(value, key) for key, value in state.items()}
+    cells = {**spec.cells, **overrides}
+    batch = Batch()
+    call = invocation(spec, batch, 0, inputs, halt_after, halt_before)
+    row = run_row(env, batch, "record", cells, label=label, prior=spec.prior, halts=(call,))
+    session = Session(
+        env.store,
+        row,
+        Plan(cache=env.cache, cache_key=env.cache_key),
+        Hooks(list(env.hooks)),
+        cells,
+        spec.code,
+        prior=spec.prior,
+    )
+    machine = Machine(spec, session, adapters=spec.adapters)
+    halts = Halts(frozenset(call["halt_after"]), frozenset(call["halt_before"]))
+    script = forward(machine, halts, lambda _action, _visit: inputs)
+    env.store.submit(batch, wake=False)
+    return Execution(session, machine, script)
+
+
+def driven_by_user(env: Env, label: str | None) -> Machine:
+    """A recorded application that the user steps."""
+    spec = env.spec
+    batch = Batch()
+    row = run_row(env, batch, "record", spec.cells, label=label, prior=spec.prior, halts=())
+    row = replace(row, status="halted")
+    session = Session(
+        env.store,
+        row,
+        Plan(cache=env.cache, cache_key=env.cache_key, self_driven=False),
+        Hooks(list(env.hooks)),
+        spec.cells,
+        spec.code,
+        prior=spec.prior,
+    )
+    machine = Machine(spec, session, adapters=spec.adapters)
+    env.store.submit(batch, wake=False)
+    session.start(new=True)
+    session.rest(machine.next_action)
+    return machine
+
+
+def invocation(
+    spec: AppSpec,
+    batch: Batch,
+    seq: int,
+    inputs: Mapping[str, Any],
+    halt_after: list[str],
+    halt_before: list[str],
+) -> Invocation:
+    """What a run or resume call asked for, as it is stored.
+
+    Raises:
+        ConfigError: a halt condition names no action or tag.
+        NotEncodableError: an input cannot be stored.
+    """
+    return {
+        "seq": seq,
+        "halt_after": _expanded(spec, "halt_after", halt_after),
+        "halt_before": _expanded(spec, "halt_before", halt_before),
+        "inputs": [[k, batch.value(v, f"@inputs.{k}")] for k, v in inputs.items()],
+    }
+
+
+def _expanded(spec: AppSpec, which: str, names: list[str]) -> list[str]:
+    """Action names, with Burr's ``@tag:name`` replaced by the actions that carry the tag."""
+    if isinstance(names, str):
+        raise ConfigError(f"{which}= takes a list of action names; write [{names!r}].")
+    actions: list[str] = []
+    for name in names:
+        tagged = spec.tagged(name.removeprefix("@tag:")) if name.startswith("@tag:") else [name]
+        if not tagged or not set(tagged) <= set(spec.action_names):
+            raise ConfigError(
+                f"{which}= names {name!r}, which is no action or tag of the application. "
+                f"{did_you_mean(name, spec.action_names)}"
+            )
+        actions += tagged
+    return sorted(set(actions))
+
+
+def run_row(
+    env: Env,
+    batch: Batch,
+    kind: RunKind,
+    cells: Cells,
+    *,
+    label: str | None,
+    prior: str | None,
+    halts: tuple[Invocation, ...],
+    parent: Run | None = None,
+    shared: int = 0,
+    overrides: str | None = None,
+    epoch: int = 0,
+    **mode: Any,
+) -> RunRow:
+    """A new run's row; what it refers to is added to *batch*."""
+    for cell in cells.values():
+        if cell.loaded:
+            batch.content(cell.content.data)
+    return RunRow(
+        id=f"r_{secrets.token_hex(6)}",
+        kind=kind,
+        label=label,
+        parent=None if parent is None else parent.id,
+        at=shared,
+        parent_len=0 if parent is None else len(parent),
+        overrides=overrides,
+        mode={"cache": env.cache, **mode, **_versions()},
+        state=manifest_of(cells),
+        prior=prior,
+        graph=batch.value(env.spec.describe(), "graph"),
+        experiment=None,
+        cell=None,
+        epoch=epoch,
+        created_at=time.time(),
+        owner=_owner.this_process(),
+        halts=halts,
+    )
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "burr": importlib.metadata.version("apache-burr"),
+        "rewind_nb": importlib.metadata.version("rewind-nb"),
+    }
+
+
+# -- what a recording offers to another run -----------------------------------------------
+
+
+@dataclass(slots=True)
+class Recording:
+    """A recorded run as the source of answers, inputs and halts for a fork or replay."""
+
+    store: Store
+    run: Run
+    trajectory: Trajectory
+    _visits: dict[tuple[str, int], StepRow | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run) -> Recording:
+        """The recording of a run as it is now."""
+        return cls(run.store, run, run._trajectory)  # noqa: SLF001
+
+    def step(self, action: str, visit: int) -> StepRow | None:
+        """The recorded step at (action, visit)."""
+        if (action, visit) not in self._visits:
+            placed = self.trajectory.visit(action, visit)
+            self._visits[action, visit] = None if placed is None else placed.row
+        return self._visits[action, visit]
+
+    def visits_before(self, seq: int) -> Counter[str]:
+        """How often each action had occurred before a position."""
+        counts: Counter[str] = Counter()
+        for part in self.trajectory.parts:
+            last = min(part.hi, seq - part.shift)
+            if part.lo < last:
+                found = self.store.read(_read.visit_counts, part.run_id, part.lo, last)
+                for action, visit in found.items():
+                    counts[action] = max(counts[action], visit)
+        return counts
+
+    def overrides(self, row: StepRow | None) -> list[Applied]:
+        """The overrides a recorded step was given, to be given again."""
+        from rewind_nb._run import read_overrides
+
+        if row is None or row.override is None:
+            return []
+        return [Applied(o, own=False) for o in read_overrides(self.store, row.override)]
+
+    def inputs(self, row: StepRow) -> dict[str, Any]:
+        """The inputs a recorded step was given, decoded for the new one."""
+        return {k: self.store.value(h, strict=True) for k, h in row.inputs}
+
+    def invocations(self) -> tuple[Invocation, ...]:
+        """The run and resume calls that made the recording."""
+        return self.run._row.halts  # noqa: SLF001
+
+    def cells_entering(self, seq: int) -> dict[str, Cell]:
+        """The state entering a position."""
+        return cells_of(self.trajectory.state_entering(seq), self.store)
+
+
+def applies_recorded(recording: Recording, machine: Machine, action: str, visit: int) -> bool:
+    """Put in again what an override of the parent supplied at this step."""
+    row = recording.step(action, visit)
+    if row is None or row.source != "override":
+        return False
+    machine.session.apply(action, row, lambda a, c: machine.route(a, c)[0], override=row.override)
+    machine.jump()
+    return True

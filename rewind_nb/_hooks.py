@@ -1,0 +1,60 @@
+"""Hooks: callables that are told what happens, and cannot change it.
+
+A hook takes one frozen `Event`. It may return a context manager, which is entered and left
+when the run, step or call ends: enough for a span, a timer or a progress bar. A hook that
+raises is noted on the run and never fails it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rewind_nb._model import Event
+from rewind_nb._secrets import redact
+
+Hook = Callable[[Event], Any]
+
+
+class Hooks:
+    """The hooks of one run, and what went wrong in them."""
+
+    def __init__(self, hooks: list[Hook]) -> None:
+        self._hooks = list(hooks)
+        self.problems: list[str] = []
+
+    def emit(self, event: Event) -> HookSpan:
+        """Tell every hook; what they returned is entered until the span is closed."""
+        entered = []
+        for hook in self._hooks:
+            try:
+                returned = hook(event)
+                if hasattr(returned, "__enter__") and hasattr(returned, "__exit__"):
+                    returned.__enter__()
+                    entered.append(returned)
+            except Exception as error:  # noqa: BLE001  (a hook never fails a run)
+                self.note(event, error)
+        return HookSpan(self, event, entered)
+
+    def note(self, event: Event, error: Exception) -> None:
+        """Remember that a hook raised."""
+        self.problems.append(
+            redact(f"a hook raised {type(error).__name__} on {event.name}: {error}")
+        )
+
+
+class HookSpan:
+    """The context managers that hooks returned for one event."""
+
+    def __init__(self, hooks: Hooks, event: Event, entered: list[Any]) -> None:
+        self._hooks = hooks
+        self._event = event
+        self._entered = entered
+
+    def close(self) -> None:
+        """Leave them, last entered first."""
+        while self._entered:
+            try:
+                self._entered.pop().__exit__(None, None, None)
+            except Exception as error:  # noqa: BLE001  (a hook never fails a run)
+                self._hooks.note(self._event, error)

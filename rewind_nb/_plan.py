@@ -1,0 +1,303 @@
+"""What a fork is asked to change, checked against the recording before anything executes.
+
+Each kind of override has one checker. It returns a `Planned`: the override as data, and
+whether it equals what was recorded, in which case there is nothing to execute.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rewind_nb import _codec, _patch
+from rewind_nb._model import CallRow, Override, StepRow
+from rewind_nb._store import Store, _read
+from rewind_nb._trajectory import Placed, Trajectory
+from rewind_nb.capture import _overrides
+from rewind_nb.capture._context import MODEL_OVERRIDES, TOOL_OVERRIDES, RecordedCalls
+from rewind_nb.errors import OverrideError, did_you_mean
+
+STATE_KINDS = ("output", "patch", "state", "inputs")
+KINDS = (*STATE_KINDS, *MODEL_OVERRIDES, *TOOL_OVERRIDES)
+UNSET: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A checked override.
+
+    Attributes:
+        writes: for ``output`` and ``patch``, all the step's writes with the override in.
+        unchanged: its encoding equals the recorded value's.
+    """
+
+    override: Override
+    unchanged: bool
+    writes: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The recorded step an override is for."""
+
+    store: Store
+    trajectory: Trajectory
+    placed: Placed
+    declared: Mapping[str, Any]  # the action's entry in the graph description
+
+    @property
+    def row(self) -> StepRow:
+        """Its row."""
+        return self.placed.row
+
+    @property
+    def name(self) -> str:
+        """As messages call it: ``4 'analyse'``."""
+        return f"{self.placed.seq} {self.row.action!r}"
+
+    def calls(self, family: str) -> RecordedCalls:
+        """Its recorded calls."""
+        row = self.row
+        key = (row.run_id, row.path, row.seq, row.attempt)
+        return RecordedCalls(self.store.read(_read.call_rows, key))
+
+
+def single(given: Mapping[str, Any], call: int) -> tuple[str, Any] | None:
+    """The one override among the keyword arguments, or None.
+
+    Raises:
+        OverrideError: there are several.
+    """
+    named = {kind: value for kind, value in given.items() if value is not UNSET}
+    if len(named) > 1:
+        raise OverrideError(
+            f"A fork changes exactly one thing, and got {' and '.join(f'{k}=' for k in named)}. "
+            "Fork once for each, or use a grid to combine them.",
+            overrides=tuple(named),
+        )
+    if not named and call:
+        raise OverrideError(
+            f"call={call} says which call an override is for, and there is no override. "
+            "Pass prompt=, response=, tool_result= or another one with it."
+        )
+    return next(iter(named.items()), None)
+
+
+def plan_override(target: Target, kind: str, value: Any, call: int) -> Planned:
+    """Check one override against the recorded step.
+
+    Raises:
+        OverrideError: the step cannot consume it; the message says what it could.
+        NotEncodableError: its value cannot be stored.
+    """
+    checker = _CHECKS.get(kind)
+    planned = checker(target, value) if checker else _plan_call(target, kind, value, call)
+    _codec.encode(planned.override.value, path=f"{kind}=")
+    return planned
+
+
+# -- output, patch ---------------------------------------------------------------------
+
+
+def _plan_output(target: Target, value: Any) -> Planned:
+    row = target.row
+    finished = row.status == "complete"
+    recorded = _writes(target)
+    value, callback = _produced(target, "output", value, recorded if finished else None)
+    if not isinstance(value, Mapping) or not value:
+        raise OverrideError("output= takes a dict of what the step writes.", override="output")
+    allowed = list(recorded) if finished else list(target.declared.get("writes", ()))
+    _check_keys(target, "output", value, allowed, "wrote" if finished else "declares to write")
+    if not finished and set(value) != set(allowed):
+        missing = [k for k in allowed if k not in value]
+        raise OverrideError(
+            f"Step {target.name} never finished, so output= must give everything it declares to "
+            f"write. Missing: {', '.join(map(repr, missing))}.",
+            override="output",
+        )
+    new = {k: _own_copy(value[k], k) if k in value else recorded[k] for k in allowed}
+    given = {k: new[k] for k in allowed if k in value}
+    override = Override("output", given, callback=callback)
+    return Planned(override, finished and _same_writes(row, given), new)
+
+
+def _plan_patch(target: Target, value: Any) -> Planned:
+    recorded = _writes(target)
+    if target.row.status != "complete":
+        raise OverrideError(
+            f"patch= changes recorded output, and step {target.name} is {target.row.status}: it "
+            "has none. Use output= to give all of it.",
+            override="patch",
+        )
+    value, callback = _produced(target, "patch", value, recorded)
+    new = _patch.apply_patch(recorded, value)
+    stored = [dict(op) for op in value] if isinstance(value, list) else dict(value)
+    override = Override("patch", _own_copy(stored, "patch="), callback=callback)
+    return Planned(override, _same_writes(target.row, new), new)
+
+
+def _writes(target: Target) -> dict[str, Any]:
+    return {k: target.store.value(h) for k, h in target.row.writes}
+
+
+def _same_writes(row: StepRow, given: Mapping[str, Any]) -> bool:
+    recorded = dict(row.writes)
+    return all(_digest(value) == recorded.get(key) for key, value in given.items())
+
+
+# -- state, inputs ----------------------------------------------------------------------
+
+
+def _plan_state(target: Target, value: Any) -> Planned:
+    row = target.row
+    transition = row.transition or {}
+    observed: dict[str, str | None] = dict(row.reads)
+    observed |= {k: h for k, h in transition.get("reads", ()) if k not in observed}
+    recorded = {k: target.store.value(h) for k, h in observed.items() if h is not None}
+    value, callback = _produced(target, "state", value, recorded)
+    if not isinstance(value, Mapping) or not value:
+        raise OverrideError("state= takes a dict of state fields.", override="state")
+    for key in value:
+        if key not in observed:
+            raise _unread(target, str(key), list(observed))
+    given = {k: _own_copy(v, k) for k, v in value.items()}
+    same = all(_digest(v) == observed[k] for k, v in given.items())
+    return Planned(Override("state", given, callback=callback), same)
+
+
+def _unread(target: Target, key: str, observed: list[str]) -> OverrideError:
+    later = _first_reader(target, key)
+    hint = (
+        f"The first later step that reads it is {later}: fork at that step."
+        if later
+        else did_you_mean(key, observed)
+    )
+    reads = ", ".join(map(repr, observed)) or "nothing"
+    return OverrideError(
+        f"Step {target.name} does not read the state field {key!r}, so nothing would consume it. "
+        f"It reads {reads}. {hint}",
+        override="state",
+        key=key,
+    )
+
+
+def _first_reader(target: Target, key: str) -> str | None:
+    for placed in target.trajectory.rows(target.placed.seq + 1):
+        if key in dict(placed.row.reads):
+            return f"{placed.seq} {placed.row.action!r}"
+    return None
+
+
+def _plan_inputs(target: Target, value: Any) -> Planned:
+    recorded = {k: target.store.value(h) for k, h in target.row.inputs}
+    value, callback = _produced(target, "inputs", value, recorded)
+    if not isinstance(value, Mapping) or not value:
+        raise OverrideError("inputs= takes a dict of runtime inputs.", override="inputs")
+    declared = target.declared
+    names = [*declared.get("inputs", ()), *declared.get("optional_inputs", ())]
+    _check_keys(target, "inputs", value, names, "takes the inputs")
+    given = {k: _own_copy(v, k) for k, v in value.items()}
+    hashes = dict(target.row.inputs)
+    same = all(_digest(v) == hashes.get(k) for k, v in given.items())
+    return Planned(Override("inputs", given, callback=callback), same)
+
+
+# -- model and tool calls ---------------------------------------------------------------
+
+
+def _plan_call(target: Target, kind: str, value: Any, call: int) -> Planned:
+    store = target.store
+    family = "tool" if kind in TOOL_OVERRIDES else "model"
+    rows = target.calls(family).logical(family)
+    if not callable(value):
+        value = _own_copy(value, f"{kind}=")
+    callback = callable(value)
+    if callback:  # the call it is given must exist before it is asked
+        row = _overrides.addressed(rows, kind, call, target.name)
+        value = _own_copy(value(_recorded_value(store, row, kind)), f"{kind}=")
+    probe = Override(kind, value, call=call, callback=callback)
+    row = _overrides.check(store, rows, probe, target.name)
+    return Planned(probe, _changes_nothing(store, row, probe))
+
+
+def _recorded_value(store: Store, row: CallRow, kind: str) -> Any:
+    """What an override of *kind* would replace, as a callback gets it."""
+    if kind == "response":
+        return _overrides.answer_text(store, row)
+    if kind == "tool_result":
+        return store.value(row.response)
+    request = store.value(row.request)
+    if kind == "tool_args":
+        return request["args"]
+    return request["body"] if kind == "params" else _overrides.recorded_part(request["body"], kind)
+
+
+def _changes_nothing(store: Store, row: CallRow, override: Override) -> bool:
+    """Whether the call with the override encodes like the recorded one."""
+    kind, value = override.kind, override.value
+    recorded = _recorded_value(store, row, kind)
+    if kind == "params":
+        wanted = {k: v for k, v in value.items() if v is not None}
+        return all(
+            k in recorded and _digest(recorded[k]) == _digest(v) for k, v in wanted.items()
+        ) and not any(k in recorded for k in value if k not in wanted)
+    if kind == "tool_args":
+        return all(_digest(recorded[k]) == _digest(v) for k, v in value.items())
+    if kind == "temperature":
+        return recorded is not None and float(recorded) == float(value)
+    if kind == "response" and not isinstance(value, str):
+        body = store.value(row.response)["body"] if row.response else None
+        return body is not None and _parsed(body) == _parsed(json.dumps(value))
+    return _digest(recorded) == _digest(value)
+
+
+def _parsed(text: str | bytes) -> Any:
+    try:
+        return _digest(json.loads(text))
+    except ValueError:
+        return None
+
+
+def _own_copy(value: Any, path: str) -> Any:
+    """The value as it will be stored, decoded: later changes by the caller do not reach it."""
+    return _codec.decode(_codec.encode(value, path=path))
+
+
+def _digest(value: Any) -> str:
+    return _codec.digest(_codec.encode(value))
+
+
+def _produced(target: Target, kind: str, value: Any, recorded: Any) -> tuple[Any, bool]:
+    if not callable(value):
+        return value, False
+    if recorded is None:
+        raise OverrideError(
+            f"A callback for {kind}= is given what was recorded, and step {target.name} never "
+            f"finished. Give {kind}= the value itself.",
+            override=kind,
+        )
+    return value(recorded), True
+
+
+def _check_keys(
+    target: Target, kind: str, value: Mapping[Any, Any], allowed: Sequence[str], verb: str
+) -> None:
+    for key in value:
+        if key not in allowed:
+            shown = ", ".join(map(repr, allowed)) or "nothing"
+            raise OverrideError(
+                f"{kind}= names {key!r}; step {target.name} {verb}: {shown}. "
+                f"{did_you_mean(str(key), allowed)}",
+                override=kind,
+                key=key,
+            )
+
+
+_CHECKS: dict[str, Callable[[Target, Any], Planned]] = {
+    "output": _plan_output,
+    "patch": _plan_patch,
+    "state": _plan_state,
+    "inputs": _plan_inputs,
+}

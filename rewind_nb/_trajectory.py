@@ -1,0 +1,170 @@
+"""The steps of a run from root to tip, inherited ones included, without copying a row.
+
+A fork shares its parent's steps before `at` and may refer to the parent's last steps
+(`tail`). So a trajectory is a list of segments, each a range of one run's own rows::
+
+    parent   0 1 2 3 4 5 6
+    fork         ├─ at = 2
+             0 1 2' 3'  + tail 5 6 -> its seq 4 5
+
+    Segment("parent", 0, 2, 0)  Segment("fork", 2, 4, 0)  Segment("parent", 5, 7, -1)
+
+The state at a step is folded from the nearest checkpoint before it, so that it costs the
+same early and late in a long run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from rewind_nb._model import Manifest, RunRow, StepRow
+from rewind_nb._store import Store, _read
+
+CHECKPOINT_EVERY = 64
+
+
+class Segment(NamedTuple):
+    """Rows ``lo <= seq < hi`` of *run_id*, shown at ``seq + shift``."""
+
+    run_id: str
+    lo: int
+    hi: int
+    shift: int
+    inherited: bool  # before the fork point, as opposed to a referenced tail
+    own: bool
+
+
+class Placed(NamedTuple):
+    """A step's row at its position in a trajectory."""
+
+    seq: int
+    row: StepRow
+    segment: Segment
+
+
+def segments(store: Store, run: RunRow, length: int | None = None) -> list[Segment]:
+    """The segments of a run's trajectory, clipped to its first *length* steps."""
+    own_end = max(store.read(_read.step_count, run.id), run.at)
+    parts: list[Segment] = []
+    if run.parent is not None and (run.at > 0 or run.tail is not None):
+        parent = segments(store, store.row(run.parent), run.parent_len)
+        parts += _clip(parent, 0, run.at, 0, inherited=True)
+        parts.append(Segment(run.id, run.at, own_end, 0, inherited=False, own=True))
+        if run.tail is not None:
+            shift = own_end - run.tail
+            parts += _clip(parent, run.tail, run.parent_len, shift, inherited=False)
+    else:
+        parts.append(Segment(run.id, run.at, own_end, 0, inherited=False, own=True))
+    if length is None:
+        return [s for s in parts if s.lo < s.hi]
+    return [s for s in _clip_own(parts, length) if s.lo < s.hi]
+
+
+def _clip(
+    parts: Iterable[Segment], lo: int, hi: int, shift: int, *, inherited: bool
+) -> list[Segment]:
+    """What positions [lo, hi) of a parent's trajectory are, seen from its fork."""
+    clipped = []
+    for part in parts:
+        first = max(part.lo, lo - part.shift)
+        last = min(part.hi, hi - part.shift)
+        if first < last:
+            clipped.append(
+                Segment(part.run_id, first, last, part.shift + shift, inherited, own=False)
+            )
+    return clipped
+
+
+def _clip_own(parts: Iterable[Segment], length: int) -> list[Segment]:
+    return [p._replace(hi=min(p.hi, length - p.shift)) for p in parts if p.lo + p.shift < length]
+
+
+class Trajectory:
+    """Lazy access to the steps of one run; rows are read when asked for."""
+
+    def __init__(self, store: Store, run: RunRow, length: int | None = None) -> None:
+        self.store = store
+        self.run = run
+        self.parts = segments(store, run, length)
+        self.length = max((p.hi + p.shift for p in self.parts), default=run.at)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def rows(self, lo: int = 0, hi: int | None = None) -> list[Placed]:
+        """The steps at positions [lo, hi)."""
+        end = self.length if hi is None else min(hi, self.length)
+        placed = []
+        for part in self.parts:
+            first, last = max(part.lo, lo - part.shift), min(part.hi, end - part.shift)
+            if first < last:
+                rows = self.store.read(_read.step_rows, part.run_id, first, last)
+                placed += [Placed(row.seq + part.shift, row, part) for row in rows]
+        return placed
+
+    def at(self, seq: int) -> Placed | None:
+        """The step at one position."""
+        found = self.rows(seq, seq + 1)
+        return found[0] if found else None
+
+    def visit(self, action: str, visit: int, path: str = "") -> Placed | None:
+        """The step at (action, visit)."""
+        for part in self.parts:
+            row = self.store.read(
+                _read.visit_row, part.run_id, path, action, visit, part.lo, part.hi
+            )
+            if row is not None:
+                return Placed(row.seq + part.shift, row, part)
+        return None
+
+    def state_entering(self, seq: int) -> Manifest:
+        """The ordered state entering the step at *seq*; for ``seq == len``, the final one."""
+        if self.length == 0:
+            return self.run.state
+        at_end = seq >= self.length
+        placed = self.at(self.length - 1 if at_end else seq)
+        if placed is None:
+            return self.run.state
+        entering = self._entering(placed.row)
+        if not at_end or placed.row.status != "complete":
+            return entering
+        return after_step(entering, placed.row.deleted, placed.row.writes)
+
+    def _entering(self, row: StepRow) -> Manifest:
+        start = self.store.read(_read.checkpoint_seq, row.run_id, row.path, row.seq)
+        rows = self.store.read(
+            _read.step_rows, row.run_id, 0 if start is None else start, row.seq + 1, path=row.path
+        )
+        first = rows[0].state
+        state = self.store.row(row.run_id).state if first is None else first
+        for earlier in rows[:-1]:
+            state = after_step(state, earlier.deleted, earlier.writes)
+        return state
+
+
+def after_step(
+    before: Manifest, deleted: Mapping[str, list[str]] | None, writes: Manifest
+) -> Manifest:
+    """The state after a step: the deletion rule, then the writes.
+
+    Keys that were there keep their place even when they are written, new keys follow in
+    the order written: what Burr does when it merges an action's state.
+
+    Example:
+        >>> after_step((("a", "1"), ("b", "2")), {"keep": ["b"]}, (("c", "3"), ("b", "4")))
+        (('b', '4'), ('c', '3'))
+    """
+    written = dict(writes)
+    old = dict(before)
+    kept = [(k, written.get(k, h)) for k, h in before if k in written or survives(k, deleted)]
+    return (*kept, *((k, h) for k, h in writes if k not in old))
+
+
+def survives(key: str, deleted: Mapping[str, list[str]] | None) -> bool:
+    """Whether a deletion rule leaves *key*."""
+    if deleted is None:
+        return True
+    if "keep" in deleted:
+        return key in deleted["keep"]
+    return key not in deleted["delete"]

@@ -1,0 +1,257 @@
+"""The seam every captured call goes through: open, answer, record.
+
+Deciding where an answer comes from is done in one place, `open_call`; the callers (HTTP,
+tools, clock) only carry out what it decided, once for sync and once for async code.
+
+Lookup, in this order:
+
+1. the recorded step's call at this identity (in a replay: the attempt itself, in order,
+   failures included, and nothing else);
+2. the newest well-formed answer in the store at (place, fingerprint, n, epoch);
+3. live.
+
+`refresh` and `off` skip 1 and 2; `replay` refuses at 3 before any byte leaves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rewind_nb import _codec
+from rewind_nb._model import CallKind, CallRow, ErrorInfo, Source, Usage
+from rewind_nb._store import _read
+from rewind_nb._store._schema import seal
+from rewind_nb.capture._context import Span, StepContext, _branch, _parent_call
+from rewind_nb.capture._errors import describe, revive
+from rewind_nb.capture._miss import cache_miss
+
+STORE_WIDE = ("model", "http", "tool")  # clocks and random numbers are a run's own
+NOTHING = object()
+
+
+@dataclass(slots=True)
+class Request:
+    """What is asked, in canonical form.
+
+    Attributes:
+        body: the canonical request, encodable, without secrets.
+        key: what the fingerprint covers; the body, unless a hook dropped something.
+        parts: further parts of the fingerprint, each hashed with its length.
+        shared: whether answers may come from other runs (`@tool(cache=False)`: no).
+    """
+
+    kind: CallKind
+    name: str
+    body: Any
+    key: Any
+    parts: tuple[str, ...] = ()
+    model: str | None = None
+    shared: bool = True
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came back, ready to be recorded."""
+
+    body: Any
+    playable: bool
+    counts: bool = True  # false for an error status: the next request is the same call
+    answered_by: str | None = None
+    usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call between its request and its answer."""
+
+    ctx: StepContext
+    row: CallRow
+    place: str
+    started: float
+    span: Span
+    answer: Any = NOTHING  # played back: the recorded body
+    error: Exception | None = None  # played back: the recorded failure
+
+    @property
+    def played(self) -> bool:
+        """Whether the answer came from a recording (or an override)."""
+        return self.answer is not NOTHING or self.error is not None
+
+
+def fingerprint(request: Request, key: bytes) -> str:
+    """A hash over the canonical request and its parts, each prefixed with its length.
+
+    Length prefixes keep two splits of the same text apart.
+    """
+    digest = hashlib.sha256()
+    for part in (request.kind.encode(), *(p.encode() for p in request.parts), key):
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def open_call(ctx: StepContext, request: Request, *, override: Any = NOTHING) -> OpenCall:
+    """Open a call and decide where its answer comes from.
+
+    Raises:
+        CacheMissError: the mode is `replay` and the call was not recorded.
+    """
+    body = _codec.encode(request.body, path=f"@calls[{ctx.next_idx}].request")
+    key = body if request.key is request.body else _codec.encode(request.key, path="cache_key()")
+    print_ = fingerprint(request, key)
+    branch = _branch.get()
+    identity = (request.kind, branch, print_)
+    with ctx.lock:
+        nth, n = ctx.asked[identity], ctx.answered[identity]
+        ctx.asked[identity] += 1
+        idx, ctx.next_idx = ctx.next_idx, ctx.next_idx + 1
+        ordinal = ctx.ordinals[request.kind, branch]
+        row = CallRow(
+            run_id=ctx.run_id,
+            path=ctx.path,
+            seq=ctx.seq,
+            attempt=ctx.attempt,
+            idx=idx,
+            kind=request.kind,
+            name=request.name,
+            branch=branch,
+            ordinal=ordinal,
+            fingerprint=print_,
+            n=n,
+            epoch=ctx.epoch,
+            request=ctx.batch.content(body).hash,
+            key=ctx.batch.content(key).hash,
+            status="started",
+            source="live",
+            started_at=time.time(),
+            parent=_parent_call.get(),
+            model=request.model,
+        )
+    place = f"{ctx.place}{branch}"
+    span = ctx.emit(ctx.event("call_started", row.kind, index=row.idx, model=row.model))
+    call = OpenCall(ctx, row, place, time.monotonic(), span)
+    if override is not NOTHING:
+        call.answer = override
+        call.row = replace(row, source="override")
+        return call
+    found, foreign = _recorded(call, nth, request)
+    if found is not None:
+        _play(call, found, key, foreign=foreign)
+    elif ctx.strict or ctx.cache == "replay":
+        miss = cache_miss(ctx, row, request.body)
+        ctx.misses.append(miss)
+        raise miss
+    return call
+
+
+def _recorded(call: OpenCall, nth: int, request: Request) -> tuple[CallRow | None, bool]:
+    ctx, row = call.ctx, call.row
+    if ctx.strict:
+        recorded = ctx.recorded
+        found = recorded and recorded.exactly(row.kind, row.branch, row.fingerprint, nth)
+        return found or None, False
+    if ctx.cache in ("refresh", "off"):
+        return None, False
+    if ctx.recorded is not None:
+        found = ctx.recorded.answered(row.kind, row.branch, row.fingerprint, row.n)
+        if found is not None:
+            return found, False
+    if ctx.cache == "replay" or row.kind not in STORE_WIDE or not request.shared:
+        return None, False
+    identity = (call.place, row.fingerprint, row.n, row.epoch)
+    return ctx.store.read(_read.playable_call, row.kind, identity, not_of=ctx.run_id), True
+
+
+def _play(call: OpenCall, found: CallRow, key: bytes, *, foreign: bool) -> None:
+    store = call.ctx.store
+    if store.content(found.key).data != key:  # the same hash of another request
+        return
+    origin = f"{found.run_id}/{found.path}{found.seq}.{found.attempt}/{found.idx}"
+    source: Source = "tool-cache" if found.kind == "tool" else "cache"
+    call.row = replace(
+        call.row,
+        source=source,
+        replayed_from=found.replayed_from if found.replayed_from and not foreign else origin,
+        answered_by=found.answered_by,
+        usage=found.usage,
+        playable=found.playable,
+    )
+    if found.response is not None:
+        call.answer = store.value(found.response, strict=True)
+    elif found.error is not None:
+        call.error = revive(found.error)
+
+
+def complete(call: OpenCall, answer: Answer) -> Future[None] | None:
+    """Record a call's answer. The future, if any, must be waited for: it was paid for."""
+    ctx = call.ctx
+    live = call.row.source == "live"
+    body = _codec.encode(answer.body, path=f"@calls[{call.row.idx}].response")
+    with ctx.lock:
+        row = seal(
+            replace(
+                call.row,
+                status="complete",
+                response=ctx.batch.content(body).hash,
+                playable=answer.playable,
+                answered_by=answer.answered_by,
+                usage=answer.usage,
+                latency_s=time.monotonic() - call.started,
+            )
+        )
+        if answer.playable:
+            ctx.answered[row.kind, row.branch, row.fingerprint] += 1
+        if answer.counts:
+            ctx.ordinals[row.kind, row.branch] += 1
+        ctx.calls.append(row)
+        ctx.batch.add(row)
+        if row.playable and live and row.kind in STORE_WIDE:
+            ctx.offers.append((row, call.place))
+    _end(call, row)
+    return _commit_paid(ctx) if live and row.kind in STORE_WIDE else None
+
+
+def fail(call: OpenCall, error: BaseException) -> Future[None] | None:
+    """Record that a call got no answer."""
+    ctx = call.ctx
+    info: ErrorInfo = describe(error)
+    with ctx.lock:
+        row = seal(
+            replace(
+                call.row,
+                status="failed",
+                error=info,
+                latency_s=time.monotonic() - call.started,
+            )
+        )
+        ctx.calls.append(row)
+        ctx.batch.add(row)
+    _end(call, row)
+    return _commit_paid(ctx) if row.source == "live" else None
+
+
+def _commit_paid(ctx: StepContext) -> Future[None]:
+    """Make what was recorded so far durable before the step goes on."""
+    with ctx.lock:
+        batch, ctx.batch = ctx.batch, type(ctx.batch)()
+    return ctx.store.submit(batch, durable=True)
+
+
+def _end(call: OpenCall, row: CallRow) -> None:
+    call.span.close()
+    ended = call.ctx.event(
+        "call_ended",
+        row.kind,
+        index=row.idx,
+        model=row.model,
+        source=row.source,
+        status=row.status,
+        latency_s=row.latency_s,
+        usage=row.usage,
+        error=row.error.type if row.error else None,
+    )
+    call.ctx.emit(ended).close()

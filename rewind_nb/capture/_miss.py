@@ -1,0 +1,52 @@
+"""What to say when a replay meets a call that was not recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rewind_nb import _codec
+from rewind_nb._diff import diff_nodes
+from rewind_nb._model import CallRow
+from rewind_nb._store import Store
+from rewind_nb.capture._context import StepContext
+from rewind_nb.errors import CacheMissError
+
+SHOWN = 4
+
+
+def cache_miss(ctx: StepContext, row: CallRow, body: Any) -> CacheMissError:
+    """The error that names the nearest recorded request and the fields that differ."""
+    where = f"run {ctx.run_id}, step {ctx.seq} {ctx.action!r} (visit {ctx.visit})"
+    fact = f"{where}: {row.kind} call {row.idx} {row.name!r} was not recorded"
+    nearest, differing = _nearest(ctx, row, body)
+    if nearest is None:
+        why = f"The recorded step made no {row.kind} call."
+    elif not differing:
+        why = f"It made this very request {nearest.n + 1} time(s), and no more."
+    else:
+        shown = ", ".join(differing[:SHOWN]) + (", ..." if len(differing) > SHOWN else "")
+        why = f"The nearest recorded request is call {nearest.idx}; it differs in: {shown}."
+    return CacheMissError(
+        f"{fact}, and a replay makes no live call. {why} "
+        "To let it ask the provider, fork the run instead of replaying it.",
+        step=ctx.action,
+        call=row.idx,
+        nearest=None if nearest is None else ctx.store.value(nearest.request),
+        differing=tuple(differing),
+    )
+
+
+def _nearest(ctx: StepContext, row: CallRow, body: Any) -> tuple[CallRow | None, list[str]]:
+    node = _codec.parse(_codec.encode(body))
+    rows = [] if ctx.recorded is None else ctx.recorded.rows
+    candidates = [r for r in rows if r.kind == row.kind]
+    if not candidates:
+        return None, []
+    compared = [(r, differing_fields(ctx.store, r.request, node)) for r in candidates]
+    return min(compared, key=lambda pair: (len(pair[1]), pair[0].idx))
+
+
+def differing_fields(store: Store, recorded: str, node: Any) -> list[str]:
+    """Paths at which a request (a parsed node) differs from a recorded one."""
+    before = _codec.parse(store.content(recorded).data)
+    return [delta.path for delta in diff_nodes(before, node)]

@@ -1,0 +1,240 @@
+"""Overrides of one call: what they do to a request, an answer or a tool's arguments.
+
+Everything here is checked against the recorded call before a fork executes (`check`), and
+applied when the call is made.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rewind_nb._model import CallRow, Override
+from rewind_nb._store import Store
+from rewind_nb.capture._context import (
+    MODEL_OVERRIDES,
+    TOOL_OVERRIDES,
+    CallOverride,
+    StepContext,
+    _branch,
+)
+from rewind_nb.errors import OverrideError, did_you_mean
+
+
+def for_call(ctx: StepContext, family: str) -> list[CallOverride]:
+    """The overrides meant for the call of *family* that is about to be made."""
+    if not ctx.overrides:
+        return []
+    branch = _branch.get()
+    ordinal = ctx.ordinals[family, branch]
+    return [given for given in ctx.overrides if given.targets(family, branch, ordinal)]
+
+
+# -- model requests ------------------------------------------------------------------
+
+
+def request_body(body: dict[str, Any], override: Override) -> dict[str, Any]:
+    """A copy of a model request's JSON body with the override in it."""
+    changed = copy.deepcopy(body)
+    kind, value = override.kind, override.value
+    if kind == "prompt":
+        _last_user(changed["messages"])["content"] = value
+    elif kind in ("messages", "model", "temperature"):
+        changed[kind] = copy.deepcopy(value)
+    elif kind == "params":
+        for name, setting in value.items():
+            if setting is None:
+                changed.pop(name, None)
+            else:
+                changed[name] = copy.deepcopy(setting)
+    return changed
+
+
+def recorded_part(body: Mapping[str, Any], kind: str) -> Any:
+    """What an override of *kind* would replace in a recorded request body."""
+    if kind == "prompt":
+        return _last_user(body["messages"])["content"]
+    return body.get(kind)
+
+
+def _last_user(messages: Any) -> dict[str, Any]:
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if isinstance(message, dict) and message.get("role") == "user":
+            return message
+    raise OverrideError(
+        "prompt= replaces the text of the last user message, and this request has none. "
+        "Use messages= to replace the whole list."
+    )
+
+
+def response(ctx: StepContext, given: CallOverride) -> Any:
+    """The answer that a `response=` override gives, in the shape of the recorded one."""
+    rows = [] if ctx.recorded is None else ctx.recorded.logical("model")
+    row = next(r for r in rows if (r.branch, r.ordinal) == (given.branch, given.ordinal))
+    return answer_for(ctx.store, row, given.override.value)
+
+
+def answer_for(store: Store, row: CallRow, value: Any) -> dict[str, Any]:
+    """The recorded HTTP answer of *row* with its text, or its whole body, replaced."""
+    recorded = store.value(row.response) if row.response else {}
+    body = _recorded_json(recorded)
+    if isinstance(value, str):
+        if body is None or not body.get("choices"):
+            body = {"object": "chat.completion", "model": row.model, "choices": [{"index": 0}]}
+        choice = body["choices"][0]
+        choice["message"] = {**choice.get("message", {"role": "assistant"}), "content": value}
+        choice.setdefault("finish_reason", "stop")
+    else:
+        body = value
+    return {
+        "status": 200,
+        "headers": {"content-type": "application/json"},
+        "body": json.dumps(body, ensure_ascii=False),
+    }
+
+
+def answer_text(store: Store, row: CallRow) -> str | None:
+    """The text of a recorded model answer, None where it had none."""
+    body = _recorded_json(store.value(row.response)) if row.response else None
+    try:
+        text = body["choices"][0]["message"]["content"] if body else None
+    except (KeyError, IndexError, TypeError):
+        return None
+    return text if isinstance(text, str) else None
+
+
+def _recorded_json(recorded: Any) -> dict[str, Any] | None:
+    try:
+        parsed = json.loads(recorded["body"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+# -- checks, before anything executes --------------------------------------------------
+
+
+def addressed(rows: list[CallRow], kind: str, call: int, step: str) -> CallRow:
+    """The recorded call that ``call=`` means.
+
+    Raises:
+        OverrideError: there is no such call.
+    """
+    family = "tool" if kind in TOOL_OVERRIDES else "model"
+    if not rows:
+        raise OverrideError(
+            f"{kind}= needs a {family} call, and step {step} made none. "
+            "To change what the step wrote, use output= or patch=.",
+            override=kind,
+        )
+    if not 0 <= call < len(rows):
+        raise OverrideError(
+            f"call={call} of step {step}: it made {len(rows)} {family} call(s), "
+            f"numbered 0 to {len(rows) - 1}.",
+            override=kind,
+            call=call,
+        )
+    return rows[call]
+
+
+def check(store: Store, rows: list[CallRow], override: Override, step: str) -> CallRow:
+    """The recorded call an override addresses.
+
+    Raises:
+        OverrideError: there is no such call, or the value cannot take the place of what
+            was recorded.
+    """
+    row = addressed(rows, override.kind, override.call, step)
+    if override.kind in MODEL_OVERRIDES:
+        _check_model(override, _request_json(store, row))
+    elif override.kind == "tool_args":
+        _check_args(override, store.value(row.request)["args"], row.name)
+    return row
+
+
+def _request_json(store: Store, row: CallRow) -> dict[str, Any]:
+    body = store.value(row.request)["body"]
+    return body if isinstance(body, dict) else {}
+
+
+def _check_model(override: Override, recorded: dict[str, Any]) -> None:
+    kind, value = override.kind, override.value
+    problem = None
+    if kind == "prompt":
+        _last_user(recorded.get("messages"))
+        problem = None if isinstance(value, str) else "a str"
+    elif kind == "model":
+        problem = None if isinstance(value, str) and value else "the name of a model, a str"
+    elif kind == "temperature":
+        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        problem = None if good else "a number >= 0"
+    elif kind == "params":
+        good = isinstance(value, Mapping) and all(isinstance(k, str) for k in value)
+        problem = None if good else "a dict of request fields (None removes one)"
+    elif kind == "messages":
+        check_messages(value)
+    elif kind == "response":
+        whole = isinstance(value, Mapping) and isinstance(value.get("choices"), list)
+        good = isinstance(value, str) or whole
+        problem = None if good else "the text of the answer (a str; for JSON, json.dumps(...)) or "
+        problem = problem and problem + "a whole response body with 'choices'"
+    if problem:
+        raise OverrideError(
+            f"{kind}= takes {problem}; it got {type(value).__name__}.", override=kind
+        )
+
+
+def check_messages(messages: Any) -> None:
+    """Refuse a message list that a provider would refuse.
+
+    Raises:
+        OverrideError: not a list of messages with roles, or a tool result that does not
+            pair with a tool call before it.
+    """
+    if not isinstance(messages, list) or not messages:
+        raise OverrideError("messages= takes a non-empty list of messages.", override="messages")
+    pending: list[str] = []
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise OverrideError(
+                f"messages[{index}] has no 'role': a message is a dict with 'role' and 'content'.",
+                override="messages",
+            )
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in pending:
+                raise OverrideError(
+                    f"messages[{index}] is the result of tool call "
+                    f"{message.get('tool_call_id')!r}, which no message before it made. "
+                    f"{did_you_mean(str(message.get('tool_call_id')), pending)}",
+                    override="messages",
+                )
+            pending.remove(message["tool_call_id"])
+            continue
+        _refuse_unanswered(pending, index)
+        pending = [str(c.get("id")) for c in message.get("tool_calls") or []]
+    _refuse_unanswered(pending, len(messages))
+
+
+def _refuse_unanswered(pending: list[str], index: int) -> None:
+    if pending:
+        raise OverrideError(
+            f"The tool call {pending[0]!r} has no result before messages[{index}]. "
+            "Providers refuse such a list; add the tool message that answers it.",
+            override="messages",
+        )
+
+
+def _check_args(override: Override, recorded: Mapping[str, Any], tool: str) -> None:
+    if not isinstance(override.value, Mapping) or not override.value:
+        raise OverrideError(
+            "tool_args= takes a dict of the arguments to replace.", override="tool_args"
+        )
+    for name in override.value:
+        if name not in recorded:
+            raise OverrideError(
+                f"The tool {tool!r} has no argument {name!r}. {did_you_mean(str(name), recorded)}",
+                override="tool_args",
+                key=name,
+            )

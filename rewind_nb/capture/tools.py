@@ -1,0 +1,190 @@
+"""`@tool`: a function whose calls inside a step are recorded and played back.
+
+A tool call is identified by the tool's name, its canonical arguments and the version of
+its code, so that an edited tool is never answered by its old self. Calls it makes are its
+children: played back, a tool makes none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, ParamSpec, TypeVar, overload
+
+from rewind_nb import _codec
+from rewind_nb._code import fingerprint
+from rewind_nb.capture import _overrides
+from rewind_nb.capture._context import StepContext, current_step, tool_scope
+from rewind_nb.capture._exchange import (
+    NOTHING,
+    Answer,
+    OpenCall,
+    Request,
+    complete,
+    fail,
+    open_call,
+)
+from rewind_nb.errors import NotEncodableError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def tool(
+    *, key: Callable[..., Any] | None = None, cache: bool = True, name: str | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    key: Callable[..., Any] | None = None,
+    cache: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Mark a function or method, sync or async, as a tool.
+
+    Outside a running step it is the function itself.
+
+    Args:
+        key: takes the call's arguments and returns what identifies the call, where the
+            arguments are volatile (a timestamp) or cannot be stored (an open client).
+        cache: False keeps results of other runs from being played back; a fork still
+            plays back its parent's.
+        name: shown and fingerprinted instead of the function's qualified name.
+
+    Returns:
+        A function of the same signature. Its results are the caller's own copies.
+
+    Raises:
+        NotEncodableError: on a call inside a step whose arguments or result cannot be
+            stored exactly.
+
+    Example:
+        >>> @tool
+        ... def convert(amount: float, rate: float) -> float:
+        ...     return amount * rate
+        >>> convert(2.0, 1.5)
+        3.0
+    """
+    if function is None:
+        return functools.partial(_decorate, key=key, cache=cache, name=name)
+    return _decorate(function, key=key, cache=cache, name=name)
+
+
+def _decorate(
+    function: Callable[..., Any], *, key: Callable[..., Any] | None, cache: bool, name: str | None
+) -> Any:
+    described = _Tool(function, key, cache, name or function.__qualname__)
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
+            ctx = current_step()
+            if ctx is None:
+                return await function(*args, **kwargs)
+            call, bound = described.open(ctx, args, kwargs)
+            if not call.played:
+                try:
+                    with tool_scope(call.row):
+                        call.answer = await function(*bound.args, **bound.kwargs)
+                except BaseException as error:
+                    await _paid(fail(call, error))
+                    raise
+            await _paid(described.settle(call))
+            return described.result(call)
+
+        return wrapped_async
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        ctx = current_step()
+        if ctx is None:
+            return function(*args, **kwargs)
+        call, bound = described.open(ctx, args, kwargs)
+        if not call.played:
+            try:
+                with tool_scope(call.row):
+                    call.answer = function(*bound.args, **bound.kwargs)
+            except BaseException as error:
+                if (paid := fail(call, error)) is not None:
+                    paid.result()
+                raise
+        if (paid := described.settle(call)) is not None:
+            paid.result()
+        return described.result(call)
+
+    return wrapped
+
+
+class _Tool:
+    """One decorated function: how its calls are described and settled."""
+
+    def __init__(
+        self, function: Callable[..., Any], key: Callable[..., Any] | None, cache: bool, name: str
+    ) -> None:
+        self.function = function
+        self.key = key
+        self.cache = cache
+        self.name = name
+        self.signature = inspect.signature(function)
+        first = next(iter(self.signature.parameters), None)
+        self.owner = first if first in ("self", "cls") else None
+
+    def open(
+        self, ctx: StepContext, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[OpenCall, inspect.BoundArguments]:
+        """Open the call; an override may change its arguments or be its answer."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        answer: Any = NOTHING
+        for given in _overrides.for_call(ctx, "tool"):
+            given.consumed = True
+            if given.override.kind == "tool_args":
+                bound.arguments.update(given.override.value)
+            else:
+                answer = given.override.value
+        return open_call(ctx, self._request(bound), override=answer), bound
+
+    def _request(self, bound: inspect.BoundArguments) -> Request:
+        named = {k: v for k, v in bound.arguments.items() if k != self.owner}
+        if self.key is not None:
+            named = {"key": self.key(**named)}
+        body = {"tool": self.name, "args": named, "code": _code_version(self.function)}
+        try:
+            _codec.encode(named, path=f"{self.name}()")
+        except NotEncodableError as error:
+            error.add_note(
+                f"The arguments of the tool {self.name!r} identify its calls. For one that "
+                "cannot be stored, pass @tool(key=...) that leaves it out."
+            )
+            raise
+        return Request("tool", self.name, body, body, shared=self.cache)
+
+    def settle(self, call: OpenCall) -> Future[None] | None:
+        """Record the answer, or raise the recorded failure."""
+        if call.error is not None:
+            fail(call, call.error)
+            raise call.error
+        return complete(call, Answer(call.answer, playable=True))
+
+    def result(self, call: OpenCall) -> Any:
+        """The caller's own copy, the same whether live or played back."""
+        if _codec.is_atomic(call.answer):
+            return call.answer
+        return _codec.decode(_codec.encode(call.answer))
+
+
+async def _paid(future: Future[None] | None) -> None:
+    if future is not None:
+        await asyncio.wrap_future(future)
+
+
+@functools.lru_cache(maxsize=1024)
+def _code_version(function: Callable[..., Any]) -> str:
+    return fingerprint(function).digest
