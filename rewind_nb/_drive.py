@@ -148,7 +148,7 @@ async def adrive(script: Script, machine: Machine) -> Ended:
         return ended
 
 
-def wait_for(make: Callable[[], Coroutine[Any, Any, T]], hint: str) -> T:
+def wait_for(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine from sync code, also inside a running event loop.
 
     There it runs in a thread with a loop of its own, in a copy of the caller's context. An
@@ -180,8 +180,6 @@ def wait_for(make: Callable[[], Coroutine[Any, Any, T]], hint: str) -> T:
         thread.join()
         raise
     if (error := box.get("error")) is not None:
-        if isinstance(error, RuntimeError) and "loop" in str(error):
-            error.add_note(f"An object is bound to another event loop. {hint}")
         raise error
     result: T = box["result"]
     return result

@@ -51,7 +51,7 @@ def node_bytes(node: Node) -> bytes:
 
 
 def item_rows(before: list[Node], after: list[Node]) -> Iterator[Gap]:
-    """Rows of at most one item a side, in order; items that are equal have none.
+    """Rows of at most one item a side, in order, that leave out what is equal on both sides.
 
     Example:
         >>> [(row.b0, row.a0) for row in item_rows([1, 2, 4], [1, 3, 4])]

@@ -79,7 +79,7 @@ def join(parent: str, key: str | int) -> str:
         return f"{parent}[{_index(key)}]"
     if isinstance(key, Root) and not parent:
         return str(key)
-    if _WORD.fullmatch(key) and key.isprintable():
+    if _WORD.fullmatch(key):
         return f"{parent}.{key}" if parent else key
     return bracket(parent, key)
 

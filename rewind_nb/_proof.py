@@ -16,7 +16,7 @@ from rewind_nb._model import StepRow
 from rewind_nb._run import Run
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed
-from rewind_nb.errors import CacheMissError, ReplayDivergedError
+from rewind_nb.errors import CacheMissError, ReplayConnectionError, ReplayDivergedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +194,8 @@ def _difference(
 
 
 def _missed(placed: Placed, miss: Exception) -> Divergence:
+    if isinstance(miss, ReplayConnectionError):
+        return _diverged(placed, "@connection", None, None, str(miss))
     differing = getattr(miss, "differing", ()) if isinstance(miss, CacheMissError) else ()
     index = getattr(miss, "call", 0)
     path = f"@calls[{index}].request" + (f".{differing[0]}" if differing else "")

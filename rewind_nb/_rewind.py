@@ -379,7 +379,13 @@ class Rewind:
         self._last_run = execution.session.run.id
         if not execution.machine.spec.is_async:
             return execution.go()
-        return wait_for(execution.ago, f"Use `await rw.{twin}(...)` instead.")
+        ended = wait_for(execution.ago)
+        if isinstance(ended.error, RuntimeError) and "loop" in str(ended.error):
+            ended.error.add_note(
+                "The application ran in an event loop of its own, and uses an object of another "
+                f"one. Use `await rw.{twin}(...)` to run it in the caller's loop."
+            )
+        return ended
 
     def _go(self, execution: Execution, twin: str) -> Run:
         return self._ended(execution, self._drive(execution, twin))

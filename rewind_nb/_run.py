@@ -6,6 +6,8 @@ application. Addressing is by meaning: ``run["search", 2]`` is the second visit 
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -255,14 +257,11 @@ class Run:
 
         Inherited, reused and played-back work costs nothing.
         """
-        total = Usage(0, 0)
-        for step in self.steps:
-            if step.source in ("inherited", "reused"):
-                continue
-            if step.usage is None:
-                return None
-            total = total + step.usage if step.usage.total_tokens else total
-        return total
+        own = [s.usage for s in self.steps if s.source not in ("inherited", "reused")]
+        spent = [u for u in own if u is None or u.total_tokens]
+        if any(usage is None for usage in spent):
+            return None
+        return functools.reduce(operator.add, spent) if spent else Usage(0, 0)
 
     @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:

@@ -109,8 +109,9 @@ class Session:
     prior: str | None = None
     visits: Counter[str] = field(default_factory=Counter)
     chain: str | None = None
-    open_step: str | None = None  # the action that is executing
+    busy: bool = False  # a step is executing
     misses: list[Exception] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     spans: list[HookSpan] = field(default_factory=list)
     last: StepRow | None = None
 
@@ -136,7 +137,7 @@ class Session:
         self, status: RunStatus, next_action: str | None, note: str | None = None
     ) -> Future[None]:
         """Write the run's tip and root hash, durably."""
-        notes = [n for n in (self.run.note, note, *self.hooks.problems) if n]
+        notes = [n for n in (self.run.note, note, *self.notes, *self.hooks.problems) if n]
         self.run = replace(
             self.run,
             status=status,
@@ -168,18 +169,31 @@ class Session:
 
     # -- steps --------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def stepping(self) -> Iterator[None]:
+        """One step at a time.
+
+        Raises:
+            RunBusyError: another step of this run is executing.
+        """
+        if self.busy:
+            raise RunBusyError(
+                f"Run {self.run.id} is executing a step already. One application runs one step "
+                "at a time; build a second one to run side by side.",
+                run_id=self.run.id,
+            )
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = False
+
     def open(self, action: str, cells: Cells, inputs: Inputs) -> OpenStep:
         """Open the next step. *inputs* are encoded here, and the action gets its own copies.
 
         Raises:
             NotEncodableError: an input cannot be stored; the path is ``@inputs.<name>``.
         """
-        if self.open_step is not None:
-            raise RunBusyError(
-                f"Run {self.run.id} is executing {self.open_step!r} already. One application "
-                "runs one step at a time; build a second one to run side by side.",
-                run_id=self.run.id,
-            )
         self.wake()
         visit = self.visits[action] + 1
         applied = tuple(self.plan.overrides(self.seq, action, visit))
@@ -209,9 +223,7 @@ class Session:
             state=manifest_of(cells) if checkpoint or edited else None,
             override=encoded_overrides([a.override for a in applied])[0] if applied else None,
         )
-        step = OpenStep(self, row, cells, given, applied)
-        self.open_step = action
-        return step
+        return OpenStep(self, row, cells, given, applied)
 
     def apply(
         self,
@@ -266,7 +278,6 @@ class Session:
     def _close(self, row: StepRow, batch: Batch, after: Cells | None) -> Future[None]:
         """Commit the final row of a step and move on (or, on failure, stay)."""
         row = seal(row)
-        self.open_step = None
         row = replace(row, chain=chain_hash(self.chain or "", row))
         batch.replace(row)
         self.last = row
@@ -391,6 +402,7 @@ class OpenStep:
         row = replace(row, source=step_source(ctx), hash=step_hash(row))
         done = session._close(row, batch, after)  # noqa: SLF001
         session.misses += ctx.misses
+        session.notes += self._other_models()
         self._ended(row)
         session.rest(taken.to)
         return done
@@ -439,6 +451,16 @@ class OpenStep:
             if missed:
                 names = ", ".join(map(repr, missed))
                 raise self._unused("state", f"it did not read {names} this time")
+
+    def _other_models(self) -> list[str]:
+        """What to say where a ``model=`` was answered by another model."""
+        if not any(a.override.kind in ("model", "params") for a in self.applied):
+            return []
+        return [
+            f"asked {call.model}, answered by {call.answered_by}"
+            for call in self.ctx.calls
+            if call.model and call.answered_by and call.model != call.answered_by
+        ]
 
     def _unused(self, kind: str, why: str) -> OverrideNotConsumedError:
         live = [c for c in self.ctx.calls if c.source == "live"]
@@ -514,7 +536,7 @@ def _sum(usages: Sequence[Usage | None]) -> Usage | None:
     """The total; None as soon as one part is unknown."""
     total: Usage | None = None
     for usage in usages:
-        if usage is None:
+        if usage is None or usage.total_tokens is None:
             return None
         total = usage if total is None else total + usage
     return Usage(0, 0) if total is None else total

@@ -20,6 +20,7 @@ program need not parse the prose::
     ├── CodeChangedError                   action code differs from the recording
     ├── ReplayError
     │   ├── CacheMissError (LookupError)   a replay asked for an unrecorded call
+    │   │   └── ReplayConnectionError (ConnectionError)   or tried to connect anywhere
     │   └── ReplayDivergedError            a replay that was not identical
     ├── StepLimitError                     a fork that did not end
     ├── StepFailure                        a step whose model output is unusable
@@ -61,6 +62,7 @@ __all__ = [
     "ProviderStatusError",
     "ProviderTimeoutError",
     "ProviderUnreachableError",
+    "ReplayConnectionError",
     "ReplayDivergedError",
     "ReplayError",
     "RewindError",
@@ -181,6 +183,13 @@ class CacheMissError(ReplayError, LookupError):
     Attributes:
         nearest: the most similar recorded request of the step, or None.
         differing: paths of the fields that differ from it.
+    """
+
+
+class ReplayConnectionError(CacheMissError, ConnectionError):
+    """A step of a replay tried to open a connection that is not captured.
+
+    Also a ConnectionError, so that libraries clean up as they do when refused.
     """
 
 

@@ -150,7 +150,7 @@ def test_facing_rows_hold_every_item_once_and_in_order(before, after):
 
 
 def test_one_good_pair_wins_over_two_poor_ones():
-    table = [[0.0, 0.3, 0.0], [0.6, 0.0, 0.3]]
+    table = [[0.0, 0.4, 0.0], [0.6, 0.0, 0.4]]
     assert best_pairs(2, 3, lambda i, j: table[i][j]) == [(1, 0)]
 
 

@@ -387,6 +387,19 @@ def test_a_zone_without_a_key_is_refused_with_the_path_of_the_zone():
     assert refusal([datetime(2024, 1, 1, tzinfo=zone)]).path == "value[0].tzinfo"
 
 
+def test_a_moment_whose_zone_is_missing_here_is_unknown_but_readable():
+    data = b'[{"$":"datetime","v":"2024-01-01T00:00:00","tz":{"$":"zone","v":"Mars/Olympus_Mons"}}]'
+    with pytest.raises(UnknownTypeError, match="tzdata"):
+        decode(data)
+    assert decode(data, strict=False)[0].class_name == "Mars/Olympus_Mons"
+    assert encode(decode(data, strict=False)) == data
+
+
+@pytest.mark.parametrize("safe", uuid.SafeUUID)
+def test_a_uuid_comes_back_with_how_safely_it_was_made(safe):
+    assert decode(encode(uuid.UUID(int=1, is_safe=safe))).is_safe is safe
+
+
 def test_a_class_that_forbids_storing_is_refused_with_its_own_reason():
     class Hidden:
         __rewind_refuse__ = "a Secret is never stored"

@@ -29,7 +29,14 @@ class Model(pydantic.BaseModel):
 
 def recorded() -> dict[str, Any]:
     return {
-        "report": {"total": 4, "groups": {"A": [1, 2, 3]}, "a.b": 1, "m~n/o": 2, "0": "zero"},
+        "report": {
+            "total": 4,
+            "groups": {"A": [1, 2, 3]},
+            "a.b": 1,
+            "m~n/o": 2,
+            "~1": 3,
+            "0": "zero",
+        },
         "items": [{"name": "a"}, {"name": "b"}],
         "flag": True,
         "point": (1, {"x": 2}),
@@ -53,6 +60,7 @@ def op(name, path, **members):
         (op("replace", "/report/total", value=5), "report.total", 5),
         (op("replace", "/report/total", value=None), "report.total", None),
         (op("replace", "/report/m~0n~1o", value=5), 'report["m~n/o"]', 5),
+        (op("replace", "/report/~01", value=5), 'report["~1"]', 5),
         (op("replace", "/items/1/name", value="z"), "items[1].name", "z"),
         (op("replace", "/report/0", value="z"), 'report["0"]', "z"),
         (op("replace", "/point", value=[1]), "point", [1]),
@@ -81,7 +89,7 @@ def test_a_patch_changes_what_it_addresses(patch, path, expected):
 
 def test_a_removed_key_is_gone_and_its_neighbours_are_not():
     patched = apply_patch(recorded(), op("remove", "/report/total"))
-    assert list(patched["report"]) == ["groups", "a.b", "m~n/o", "0"]
+    assert list(patched["report"]) == ["groups", "a.b", "m~n/o", "~1", "0"]
 
 
 def test_a_replaced_key_keeps_its_place():

@@ -99,6 +99,8 @@ def test_brackets_can_be_asked_for():
         ('a["b]', 1),
         ('a["\\x"]', 1),
         ("a.@result", 1),
+        ("a@result", 1),
+        ("@a@b", 2),
         ("a[0", 1),
     ],
 )
@@ -124,6 +126,10 @@ def test_get_walks_dicts_lists_and_tuples():
 @pytest.mark.parametrize("path", ["b", "a[2]", "a.0", "[0]", "a[0].x", "n.x"])
 def test_get_of_what_is_not_there_is_missing(path):
     assert get({"a": [1, 2], "n": None}, path) is MISSING
+
+
+def test_get_does_not_count_from_the_end():
+    assert get([1, 2], [-1]) is MISSING
 
 
 def test_missing_is_one_falsy_value_that_survives_copy_and_pickle():

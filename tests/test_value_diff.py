@@ -297,7 +297,7 @@ def test_a_dict_that_gets_a_key_that_is_no_text_keeps_its_other_keys():
 
 def test_two_nan_keys_are_two_keys():
     before = tagged("dict", [[NAN, 1], [NAN, 2]])
-    assert [d.kind for d in diff_nodes(before, tagged("dict", [[NAN, 1], [NAN, 3]]))] == ["changed"]
+    assert [d.kind for d in diff_nodes(before, tagged("dict", [[NAN, 3], [NAN, 2]]))] == ["changed"]
     assert diff_nodes(before, json.loads(text_of(before))) == []
 
 
@@ -452,6 +452,13 @@ def test_an_item_that_left_and_one_that_came_are_two_changes_in_a_list_of_one_le
     assert changes(before, after) == [
         ("[3]", "removed", 3, MISSING),
         ("[19]", "added", MISSING, "new"),
+    ]
+
+
+def test_a_shifted_list_of_one_length_is_a_removal_and_an_addition_though_some_positions_agree():
+    assert changes([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 4]) == [
+        ("[1]", "removed", 1, MISSING),
+        ("[5]", "added", MISSING, 4),
     ]
 
 

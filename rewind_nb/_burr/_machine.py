@@ -52,7 +52,22 @@ class Machine:
         )
         if spec.executor_factory is not None:
             builder = builder.with_parallel_executor(spec.executor_factory)
-        return builder.build()
+        return self._one_at_a_time(builder.build())
+
+    def _one_at_a_time(self, app: Application) -> Application:
+        """Refuse a second step while one executes, before Burr loses count of the two."""
+        step, astep = app.step, app.astep
+
+        def guarded(inputs: dict[str, Any] | None = None) -> Any:
+            with self.session.stepping():
+                return step(inputs=inputs)
+
+        async def aguarded(inputs: dict[str, Any] | None = None) -> Any:
+            with self.session.stepping():
+                return await astep(inputs=inputs)
+
+        app.step, app.astep = guarded, aguarded
+        return app
 
     def _state(self, entry: str | None) -> RunState:
         if self._boundary.cells is not self.session.cells:

@@ -20,7 +20,7 @@ from rewind_nb._codec._walk import TAG, Decoder, Encoder, Node, from_node, liste
 from rewind_nb.errors import UnknownTypeError
 
 _CODE = re.compile(
-    r"[=<>|](b1|[iu][1248]|[lLqQ]|f[248]|c8|c16|[SU]\d{1,9}|[mM]8(\[\d{0,9}[a-zA-Zμ]{1,7}\])?)"
+    r"[=<>|](b1|[iu][1248]|[lLqQ]|f[248]|c8|c16|[SU][1-9]\d{0,8}|[mM]8(\[\d{0,9}[a-zA-Zμ]{1,7}\])?)"
 )
 
 
@@ -35,7 +35,7 @@ def encoder_for(kind: type) -> Encoder | None:
 
 
 def load(name: str) -> Any:
-    """numpy, pandas or pyarrow, imported where a stored value needs it.
+    """numpy, pandas or what pandas uses, imported where a stored value needs it.
 
     Raises:
         UnknownTypeError: it is not installed.
@@ -74,17 +74,18 @@ def _slot(at: Trail, array: Any, index: tuple[int, ...]) -> Trail:
 
 
 def _scalar(item: Any, at: Trail) -> Node:
-    dtype = item.dtype
-    code = _code(dtype)
-    if code is None or sys.modules["numpy"].dtype(code).type is not type(item):
-        raise _refuse_dtype(item, at)
+    numpy = sys.modules["numpy"]
+    code: str | None
     content: Any
-    if dtype.kind in "mM":
-        content = int(item.view("i8"))
-    elif dtype.kind in "US":
-        code, content = dtype.kind, str(item) if dtype.kind == "U" else bytes(item)
+    if type(item) is numpy.str_:  # not item(), which drops trailing NULs
+        code, content = "U", str.__str__(item)
+    elif type(item) is numpy.bytes_:
+        code, content = "S", bytes(item)
     else:
-        content = item.item()
+        code = _code(item.dtype)
+        if code is None or numpy.dtype(code).type is not type(item):
+            raise _refuse_dtype(item, at)
+        content = int(item.view("i8")) if item.dtype.kind in "mM" else item.item()
     return {TAG: "numpy.scalar", "dtype": code, "v": to_node(content, below(at, item, SAME))}
 
 
@@ -149,23 +150,22 @@ def _dtype(code: Node) -> Any:
 
 def _read_scalar(_strict: bool, /, dtype: Node, v: Node) -> Any:
     numpy, content = load("numpy"), from_node(v, strict=True)
-    if dtype in ("U", "S"):
-        return _checked(numpy.str_(content) if dtype == "U" else numpy.bytes_(content), content)
-    kind = _dtype(dtype)
+    if dtype == "U":
+        return numpy.str_(text(content))
+    kind = _dtype("|S1" if dtype == "S" else dtype)
+    if type(content) is not _CONTENTS[kind.kind]:
+        raise TypeError("the content does not belong to the dtype")
     if kind.kind in "mM":
-        if type(content) is not int:
-            raise TypeError("an int was expected")
         return numpy.array(content, "i8").view(kind)[()]
     with numpy.errstate(all="ignore"):
-        return _checked(kind.type(content), content)
-
-
-def _checked(scalar: Any, content: Any) -> Any:
-    """The scalar, if it is exactly the content; never a rounded or converted one."""
-    plain = scalar.item()
-    if type(plain) is not type(content) or repr(plain) != repr(content):
+        scalar = kind.type(content)
+    if kind.kind != "S" and repr(scalar.item()) != repr(content):
         raise ValueError("the content does not fit the dtype")
     return scalar
 
+
+_CONTENTS = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "S": bytes} | dict.fromkeys(
+    "mM", int
+)
 
 DECODERS: dict[str, Decoder] = {"numpy.ndarray": _read_array, "numpy.scalar": _read_scalar}

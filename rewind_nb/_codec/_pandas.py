@@ -3,7 +3,8 @@
 A Series or DataFrame is its columns as arrays, its index, and its names. Arrays with a
 numpy dtype are stored as numpy arrays, the others by kind: categorical, datetime with
 zone, period, interval, nullable, string. Sparse, Arrow and third-party arrays are
-refused. pandas is found in `sys.modules` and never imported to encode.
+refused. pandas is found in `sys.modules` and never imported to encode, and so is pytz,
+which pandas before 3 makes its zones of.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _MASKED = frozenset(
 
 def encoder_for(kind: type) -> Encoder | None:
     """The encoder of pandas' own types."""
-    if kind.__module__.partition(".")[0] != "pandas" or "pandas" not in sys.modules:
-        return None
-    return _encoders().get(kind)
+    package = kind.__module__.partition(".")[0]
+    if package == "pytz" and hasattr(kind, "zone"):
+        return _pytz_zone
+    return _encoders().get(kind) if package == "pandas" and package in sys.modules else None
 
 
 @functools.cache
@@ -172,7 +174,7 @@ def _categorical(array: Any, at: Trail) -> Node:
 
 def _datetimes(array: Any, at: Trail) -> Node:
     utc = sys.modules["numpy"].asarray(array, dtype=f"M8[{array.dtype.unit}]")
-    zone = to_node(array.dtype.tz, below(at, array, "tz"))
+    zone = to_node(_zone(array.dtype.tz), below(at, array, "tz"))
     return {TAG: "pandas.DatetimeTZ", "v": to_node(utc, at), "tz": zone}
 
 
@@ -219,8 +221,21 @@ def _strings(array: Any, at: Trail) -> Node:
 def _timestamp(item: Any, at: Trail) -> Node:
     content: Node = {TAG: "pandas.Timestamp", "v": int(item.asm8.view("i8")), "unit": item.unit}
     if item.tz is not None:
-        content["tz"] = to_node(item.tz, below(at, item, "tz"))
+        content["tz"] = to_node(_zone(item.tz), below(at, item, "tz"))
     return content | {"fold": 1} if item.fold else content
+
+
+def _zone(zone: Any) -> Any:
+    """The zone itself: pytz has an instance per offset, and pandas finds that one again."""
+    name = getattr(zone, "zone", None)
+    return sys.modules["pytz"].timezone(name) if isinstance(name, str) else zone
+
+
+def _pytz_zone(zone: Any, at: Trail) -> Node:
+    if zone.zone is None or _zone(zone) is not zone:
+        reason = "pytz makes it one fixed offset"
+        raise refusal(zone, at, reason, "Use zoneinfo.ZoneInfo for datetimes.")
+    return {TAG: "pytz", "v": zone.zone}
 
 
 def _timedelta(item: Any, _at: Trail) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rewind_nb._codec._numpy import load
+from rewind_nb._codec._types import ZONE_KEY
 from rewind_nb._codec._walk import Decoder, Node, from_node, listed, text
 
 
@@ -87,8 +88,9 @@ def _read_strings(strict: bool, /, storage: Node, na: Node, v: Node) -> Any:
     pandas = load("pandas")
     if storage == "pyarrow":
         load("pyarrow")
-    missing = {"NA": pandas.NA, "nan": float("nan")}[na]
-    dtype = pandas.StringDtype(storage=text(storage), na_value=missing)
+    # Without the argument: pandas before 2.3 has only NA and does not know it.
+    missing: dict[str, Any] = {"NA": {}, "nan": {"na_value": float("nan")}}
+    dtype = pandas.StringDtype(storage=text(storage), **missing[na])
     return pandas.array(from_node(listed(v), strict), dtype=dtype)
 
 
@@ -98,6 +100,12 @@ def _read_timestamp(_strict: bool, /, v: Node, unit: Node, tz: Node = None, fold
     if tz is not None:
         moment = moment.tz_localize("UTC").tz_convert(from_node(tz, strict=True))
     return moment if moment.fold == fold else moment.replace(fold=fold)
+
+
+def _read_pytz(_strict: bool, /, v: Node) -> Any:
+    if not ZONE_KEY.fullmatch(v):
+        raise ValueError("not a zone key")
+    return load("pytz").timezone(v)
 
 
 def _read_timedelta(_strict: bool, /, v: Node, unit: Node) -> Any:
@@ -129,6 +137,7 @@ DECODERS: dict[str, Decoder] = {
     "pandas.Timedelta": _read_timedelta,
     "pandas.Period": _read_period,
     "pandas.Interval": _read_interval,
+    "pytz": _read_pytz,
     "pandas.NA": lambda _strict, /: load("pandas").NA,
     "pandas.NaT": lambda _strict, /: load("pandas").NaT,
 }

@@ -32,7 +32,7 @@ from rewind_nb._codec._walk import (
 from rewind_nb.errors import UnknownTypeError
 
 # No dots: looking a zone up must stay inside the tz database.
-_ZONE_KEY = re.compile(r"[\w+-]+(/[\w+-]+)*", re.ASCII)
+ZONE_KEY = re.compile(r"[\w+-]+(/[\w+-]+)*", re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -107,7 +107,7 @@ def _timezone(item: timezone, at: Trail) -> Node:
 
 
 def _zone(item: ZoneInfo, at: Trail) -> Node:
-    if item.key is None or not _ZONE_KEY.fullmatch(item.key):
+    if item.key is None or not ZONE_KEY.fullmatch(item.key):
         raise refusal(item, at, "it has no key in the tz database")
     return {TAG: "zone", "v": item.key}
 
@@ -232,7 +232,7 @@ def _read_timezone(strict: bool, /, v: Node, name: Node = None) -> timezone:
 
 
 def _read_zone(_strict: bool, /, v: Node) -> ZoneInfo:
-    if not _ZONE_KEY.fullmatch(v):
+    if not ZONE_KEY.fullmatch(v):
         raise ValueError("not a zone key")
     try:
         return ZoneInfo(v)

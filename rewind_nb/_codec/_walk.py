@@ -118,7 +118,7 @@ def from_node(node: Node, strict: bool) -> Any:
             if strict:
                 raise
             return _unresolved(node, error)
-        except RewindError:
+        except (RewindError, MemoryError):
             raise
         except Exception as error:
             raise _malformed(node) from error

@@ -137,9 +137,9 @@ def read_completion(body: bytes, *, model: str, step: str) -> ChatReply:
     return ChatReply(
         text=redact(choice["message"]["content"]),  # again: JSON escapes can hide a key
         model=model,
-        answered_by=_text_or_none(answer.get("model")),
+        answered_by=text_or_none(answer.get("model")),
         usage=read_usage(answer),
-        finish_reason=_text_or_none(choice.get("finish_reason")),
+        finish_reason=text_or_none(choice.get("finish_reason")),
         raw=body_text(body),
         step=step,
     )
@@ -176,7 +176,7 @@ def _no_content(message: dict[str, Any]) -> str | None:
         return None
     if message.get("tool_calls"):
         return "it calls tools instead of giving text; chat() is for text, leave tools= out"
-    if _text_or_none(message.get("refusal")):
+    if text_or_none(message.get("refusal")):
         return f"the model refused: {_shorten(message['refusal'])}"
     if content is None or isinstance(content, str):
         return "its message is empty"
@@ -230,7 +230,7 @@ def _count(usage: dict[str, Any], *names: str) -> int | None:
     return None
 
 
-def _text_or_none(value: Any) -> str | None:
+def text_or_none(value: Any) -> str | None:
     return redact(value) if isinstance(value, str) and value else None
 
 

@@ -186,8 +186,8 @@ def _play(call: OpenCall, found: CallRow, key: bytes, *, foreign: bool) -> None:
         call.error = revive(found.error)
 
 
-def complete(call: OpenCall, answer: Answer) -> Future[None] | None:
-    """Record a call's answer. The future, if any, must be waited for: it was paid for."""
+def complete(call: OpenCall, answer: Answer) -> Future[None]:
+    """Record a call's answer; the future is done when what was paid for is durable."""
     ctx = call.ctx
     live = call.row.source == "live"
     body = _codec.encode(answer.body, path=f"@calls[{call.row.idx}].response")
@@ -209,14 +209,14 @@ def complete(call: OpenCall, answer: Answer) -> Future[None] | None:
             ctx.ordinals[row.kind, row.branch] += 1
         ctx.calls.append(row)
         ctx.batch.add(row)
-        if row.playable and live and row.kind in STORE_WIDE:
+        if row.playable and live and row.kind in STORE_WIDE and ctx.cache != "off":
             ctx.offers.append((row, call.place))
     _end(call, row)
-    return _commit_paid(ctx) if live and row.kind in STORE_WIDE else None
+    return _committed(ctx, paid=live and row.kind in STORE_WIDE)
 
 
-def fail(call: OpenCall, error: BaseException) -> Future[None] | None:
-    """Record that a call got no answer."""
+def fail(call: OpenCall, error: BaseException, *, usage: Usage | None = None) -> Future[None]:
+    """Record that a call got no answer; the future is done when that is durable."""
     ctx = call.ctx
     info: ErrorInfo = describe(error)
     with ctx.lock:
@@ -225,17 +225,24 @@ def fail(call: OpenCall, error: BaseException) -> Future[None] | None:
                 call.row,
                 status="failed",
                 error=info,
+                usage=usage,
                 latency_s=time.monotonic() - call.started,
             )
         )
         ctx.calls.append(row)
         ctx.batch.add(row)
     _end(call, row)
-    return _commit_paid(ctx) if row.source == "live" else None
+    return _committed(ctx, paid=row.source == "live")
 
 
-def _commit_paid(ctx: StepContext) -> Future[None]:
-    """Make what was recorded so far durable before the step goes on."""
+_DONE: Future[None] = Future()
+_DONE.set_result(None)
+
+
+def _committed(ctx: StepContext, *, paid: bool) -> Future[None]:
+    """Make what was paid for durable before the step goes on; the rest waits for its end."""
+    if not paid:
+        return _DONE
     with ctx.lock:
         batch, ctx.batch = ctx.batch, type(ctx.batch)()
     return ctx.store.submit(batch, durable=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from concurrent.futures import Future
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ import httpx
 from rewind_nb._model import Usage
 from rewind_nb._secrets import SECRET_HEADERS, redact, redact_bytes, register_secret, safe_url
 from rewind_nb.capture import _overrides
+from rewind_nb.capture._completion import read_usage, strict_json, text_or_none
 from rewind_nb.capture._context import StepContext, current_step
 from rewind_nb.capture._exchange import (
     NOTHING,
@@ -35,6 +37,7 @@ from rewind_nb.capture._exchange import (
 
 PLAYED = "rewind_nb.played"  # in response.extensions
 EXTRA = "rewind_nb"  # in request.extensions: what a client adds to the fingerprint
+FREE = Usage(0, 0)  # an error status is not billed
 _KEPT_HEADERS = ("accept", "content-type", "openai-beta", "anthropic-version", "anthropic-beta")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
@@ -56,24 +59,18 @@ class CapturedTransport(httpx.BaseTransport):
             return self.inner.handle_request(request)
         request.read()
         call, request = _open(ctx, request)
-        if call.error is not None:
-            fail(call, call.error)
-            raise call.error
-        if not call.played:
-            try:
-                response = self.inner.handle_request(request)
-                response.read()
-            except BaseException as error:
-                if (paid := fail(call, error)) is not None:
-                    paid.result()
-                raise
-            call.answer = _record(response)
-            played = False
-        else:
-            played = True
-        if (paid := complete(call, read_answer(call))) is not None:
-            paid.result()
-        return _response(call.answer, request, played=played)
+        if call.played:
+            return _settle(call, request, played=True)[0]
+        try:
+            response = self.inner.handle_request(request)
+            response.read()
+        except BaseException as error:
+            fail(call, error, usage=_cost(error)).result()
+            raise
+        call.answer = _record(response)
+        answer, paid = _settle(call, request, played=False)
+        paid.result()
+        return answer
 
     def close(self) -> None:
         """Close the inner transport."""
@@ -93,24 +90,18 @@ class AsyncCapturedTransport(httpx.AsyncBaseTransport):
             return await self.inner.handle_async_request(request)
         await request.aread()
         call, request = _open(ctx, request)
-        if call.error is not None:
-            fail(call, call.error)
-            raise call.error
-        if not call.played:
-            try:
-                response = await self.inner.handle_async_request(request)
-                await response.aread()
-            except BaseException as error:
-                if (paid := fail(call, error)) is not None:
-                    await asyncio.wrap_future(paid)
-                raise
-            call.answer = _record(response)
-            played = False
-        else:
-            played = True
-        if (paid := complete(call, read_answer(call))) is not None:
-            await asyncio.wrap_future(paid)
-        return _response(call.answer, request, played=played)
+        if call.played:
+            return _settle(call, request, played=True)[0]
+        try:
+            response = await self.inner.handle_async_request(request)
+            await response.aread()
+        except BaseException as error:
+            await asyncio.wrap_future(fail(call, error, usage=_cost(error)))
+            raise
+        call.answer = _record(response)
+        answer, paid = _settle(call, request, played=False)
+        await asyncio.wrap_future(paid)
+        return answer
 
     async def aclose(self) -> None:
         """Close the inner transport."""
@@ -224,63 +215,56 @@ def _record(response: httpx.Response) -> dict[str, Any]:
     }
 
 
-def _response(answer: dict[str, Any], request: httpx.Request, *, played: bool) -> httpx.Response:
-    body = answer["body"]
-    return httpx.Response(
-        answer["status"],
-        headers=answer["headers"],
+def _settle(
+    call: OpenCall, request: httpx.Request, *, played: bool
+) -> tuple[httpx.Response, Future[None]]:
+    """Record the answer; the future is done when what was paid for is durable."""
+    if call.error is not None:
+        fail(call, call.error)
+        raise call.error
+    paid = complete(call, read_answer(call))
+    body = call.answer["body"]
+    response = httpx.Response(
+        call.answer["status"],
+        headers=call.answer["headers"],
         content=body.encode() if isinstance(body, str) else body,
         request=request,
         extensions={PLAYED: played},
     )
+    return response, paid
 
 
 def read_answer(call: OpenCall) -> Answer:
     """What an HTTP response means: whether others may have it, its usage, its model."""
     answer = call.answer
     ok = answer["status"] < 400
-    parsed: Any = None
-    try:
-        parsed = json.loads(answer["body"])
-    except (ValueError, RecursionError):
-        pass
     if call.row.kind != "model":
         return Answer(answer, playable=ok, counts=ok)
-    well_formed = ok and _is_completion(parsed)
+    parsed = _completion(answer["body"]) if ok else None
     # A server that cannot do JSON mode says so once; the client then asks without it. That
     # refusal is a definite answer to that request, so it is played back like one.
     refused = answer["status"] == 400 and "response_format" in str(answer["body"])
     return Answer(
         answer,
-        playable=well_formed or refused,
-        counts=well_formed,
-        answered_by=parsed.get("model") if well_formed else None,
-        usage=read_usage(parsed) if well_formed else None,
+        playable=parsed is not None or refused,
+        counts=parsed is not None,
+        answered_by=text_or_none(parsed.get("model")) if parsed else None,
+        usage=read_usage(parsed) if parsed else None if ok else FREE,
     )
 
 
-def _is_completion(parsed: Any) -> bool:
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("choices"), list):
-        return False
-    first = parsed["choices"][0] if parsed["choices"] else None
-    return isinstance(first, dict) and isinstance(first.get("message"), dict)
+def _cost(error: BaseException) -> Usage | None:
+    """Nothing where no connection came about; unknown where one broke."""
+    return FREE if isinstance(error, httpx.ConnectError) else None
 
 
-def read_usage(parsed: dict[str, Any]) -> Usage | None:
-    """Token usage as an OpenAI-compatible server reports it; None where it does not."""
-    usage = parsed.get("usage")
-    if not isinstance(usage, dict):
+def _completion(body: str | bytes) -> dict[str, Any] | None:
+    """The parsed answer if it is a well-formed chat completion: text, or calls of tools."""
+    try:
+        parsed = strict_json(body if isinstance(body, str) else body.decode())
+        message = parsed["choices"][0]["message"]
+        content, calls = message.get("content"), message.get("tool_calls")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
-    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-
-    def count(source: Any, name: str) -> int | None:
-        value = source.get(name) if isinstance(source, dict) else None
-        return value if type(value) is int else None
-
-    return Usage(
-        input_tokens=count(usage, "prompt_tokens"),
-        output_tokens=count(usage, "completion_tokens"),
-        total_tokens=count(usage, "total_tokens"),
-        cached_tokens=count(prompt, "cached_tokens"),
-        reasoning_tokens=count(completion, "reasoning_tokens"),
-    )
+    usable = bool(calls) or (isinstance(content, str) and bool(content.strip()))
+    return parsed if usable and isinstance(parsed, dict) else None

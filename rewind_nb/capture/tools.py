@@ -94,9 +94,9 @@ def _decorate(
                     with tool_scope(call.row):
                         call.answer = await function(*bound.args, **bound.kwargs)
                 except BaseException as error:
-                    await _paid(fail(call, error))
+                    await asyncio.wrap_future(fail(call, error))
                     raise
-            await _paid(described.settle(call))
+            await asyncio.wrap_future(described.settle(call))
             return described.result(call)
 
         return wrapped_async
@@ -112,11 +112,9 @@ def _decorate(
                 with tool_scope(call.row):
                     call.answer = function(*bound.args, **bound.kwargs)
             except BaseException as error:
-                if (paid := fail(call, error)) is not None:
-                    paid.result()
+                fail(call, error).result()
                 raise
-        if (paid := described.settle(call)) is not None:
-            paid.result()
+        described.settle(call).result()
         return described.result(call)
 
     return wrapped
@@ -166,7 +164,7 @@ class _Tool:
             raise
         return Request("tool", self.name, body, body, shared=self.cache)
 
-    def settle(self, call: OpenCall) -> Future[None] | None:
+    def settle(self, call: OpenCall) -> Future[None]:
         """Record the answer, or raise the recorded failure."""
         if call.error is not None:
             fail(call, call.error)
@@ -178,11 +176,6 @@ class _Tool:
         if _codec.is_atomic(call.answer):
             return call.answer
         return _codec.decode(_codec.encode(call.answer))
-
-
-async def _paid(future: Future[None] | None) -> None:
-    if future is not None:
-        await asyncio.wrap_future(future)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,0 +1,266 @@
+"""The `rewind` command: the example, its verification, and a look into a store.
+
+Every command is a few lines over the library. What all have in common is in `Command`: a
+failure is one paragraph on stderr and exit code 1, its traceback only with `--debug`, and
+no registered secret is in either. Burr, pandas and the store are imported by the commands
+that need them, so that `rewind --help` answers at once.
+
+`demo` and `verify` write nothing into the current folder. Where the user named no store
+(`--store`, `REWIND_STORE`) or artifact folder (`REWIND_ARTIFACT_DIR`) these are in a new
+temporary folder, so that any number of them can run side by side: `demo` leaves it for a
+look around, `verify` removes it, unless a check failed. The other commands only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import sqlite3
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rewind_nb import __version__
+from rewind_nb._secrets import redact
+from rewind_nb.errors import RewindError
+
+if TYPE_CHECKING:
+    from rewind_nb import Store
+
+
+class Command(click.Command):
+    """A command whose failure is a paragraph, or with `--debug` a traceback."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        text = "Show the traceback of a failure."
+        self.params.append(click.Option(["--debug"], is_flag=True, help=text))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; whatever it raises ends here."""
+        debug = ctx.params.pop("debug")
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if debug:
+                click.echo(redact("".join(traceback.format_exception(error))), err=True)
+                ctx.exit(1)
+            raise click.ClickException(paragraph(error)) from error
+
+
+class Commands(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+def paragraph(error: BaseException) -> str:
+    """An error and its notes as one paragraph; one that is not ours is named by its type.
+
+    Example:
+        >>> error = KeyError("total")
+        >>> error.add_note("run r_1 stopped")
+        >>> paragraph(error)
+        "KeyError: 'total'. Run r_1 stopped."
+    """
+    said = str(error) if isinstance(error, RewindError) else f"{type(error).__name__}: {error}"
+    notes = (note.removeprefix("rewind_nb: ") for note in getattr(error, "__notes__", ()))
+    sentences = [said, *(note[:1].upper() + note[1:] for note in notes)]
+    return redact(" ".join(f"{' '.join(s.split()).rstrip('.')}." for s in sentences))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rewind")
+def main() -> None:
+    """Record, fork, replay and diff agent pipelines.
+
+    Example: rewind demo
+    """
+
+
+def store_option(command: Any) -> Any:
+    """`--store`, as the commands have it that look into one."""
+    text = "The store. Default: REWIND_STORE, else the nearest .rewind/runs.db upward."
+    return click.option("--store", metavar="PATH", help=text)(command)
+
+
+# -- the example -------------------------------------------------------------------------
+
+
+@main.command()
+@click.option("--task", default="penguins", show_default=True, metavar="ID", help="Which task.")
+@click.option("--store", metavar="PATH", help="Where the runs go. Default: a temporary folder.")
+@click.option("--refresh", is_flag=True, help="Ask the model anew, whatever the store holds.")
+def demo(task: str, store: str | None, refresh: bool) -> None:
+    """Run the example, fork it with one field changed, and prove the replay.
+
+    The model is offline unless REWIND_BASE_URL, REWIND_MODEL and REWIND_API_KEY name a
+    provider. What the store holds is played back unless --refresh is given.
+
+    Example: rewind demo --task weather --store demo.db
+    """
+    from rewind_nb import Rewind, Store
+    from rewind_nb.demo import build, default_model, find_task
+    from rewind_nb.demo.story import tell, where_to_go, who, workspace
+
+    chosen, model = find_task(task), default_model()
+    with workspace("demo", store) as place, Store(place.store) as opened:
+        click.echo(f"{chosen.title}: {chosen.question}\nModel: {who(model)}.")
+        app = build(task, model=model)
+        rw = Rewind(app, store=opened, cache="refresh" if refresh else "auto")
+        try:
+            proof = tell(rw, click.echo)
+        except Exception as error:
+            if rw.last_run is not None:
+                show = f"rewind show {rw.last_run.id} --store {place.store}"
+                error.add_note(f"See what was recorded with: {show}")
+            raise
+        click.echo(where_to_go(place, proof))
+        if not proof.ok:
+            raise click.ClickException("The replay is not identical; the proof above says where.")
+
+
+@main.command()
+@click.option("--task", "names", multiple=True, metavar="ID", help="Which task; all by default.")
+def verify(names: tuple[str, ...]) -> None:
+    """Check on the example that forks and replays do what they promise.
+
+    Each task is recorded, forked and replayed; every check is printed with its figures.
+    The exit code is 0 only if all of them hold.
+
+    Example: rewind verify --task penguins
+    """
+    from rewind_nb import Store
+    from rewind_nb.demo import default_model, find_task, tasks
+    from rewind_nb.demo.story import who, workspace
+    from rewind_nb.demo.verify import verify_task
+
+    chosen = [find_task(name) for name in names] or tasks()
+    model = default_model()
+    findings = []
+    with workspace("verify") as place, Store(place.store) as opened:
+        click.echo(f"Model: {who(model)}.")
+        for task in chosen:
+            click.echo(f"\n{task.id}: {task.title}")
+            for finding in verify_task(task.id, opened, model):
+                click.echo(redact(str(finding)))
+                findings.append(finding)
+    failed = sum(not finding.ok for finding in findings)
+    held = f"{len(findings) - failed} of {len(findings)} checks hold"
+    click.echo(f"\n{held}, in {len(chosen)} task(s), answered by {who(model)}.")
+    if failed:
+        raise click.ClickException(f"{failed} failed. The runs are kept in {place.store}.")
+    place.remove()
+
+
+# -- looking into a store ----------------------------------------------------------------
+
+
+@main.command()
+@store_option
+def runs(store: str | None) -> None:
+    """List the runs of a store as a tree of forks.
+
+    Example: rewind runs --store demo.db
+    """
+    from rewind_nb._text import tree_text
+
+    with reading(store) as opened:
+        found = opened.runs()
+        click.echo(tree_text(found) if found else f"No run yet in {opened.path}.")
+
+
+@main.command()
+@click.argument("run")
+@store_option
+def show(run: str, store: str | None) -> None:
+    """Show the steps of RUN, an id or the start of one.
+
+    Example: rewind show r_3f --store demo.db
+    """
+    from rewind_nb._text import run_text
+
+    with reading(store) as opened:
+        click.echo(run_text(opened.run(run)))
+
+
+@main.command()
+@click.argument("a")
+@click.argument("b")
+@store_option
+def diff(a: str, b: str, store: str | None) -> None:
+    """Compare the runs A and B, step by step and field by field.
+
+    Example: rewind diff r_3f r_a2 --store demo.db
+    """
+    from rewind_nb._compare import compare
+    from rewind_nb._text import diff_text
+
+    with reading(store) as opened:
+        click.echo(diff_text(compare(opened.run(a), opened.run(b))))
+
+
+@main.command()
+@store_option
+def doctor(store: str | None) -> None:
+    """Check a store: its file, and every hash derived again from the bytes.
+
+    The exit code is 1 where anything does not match.
+
+    Example: rewind doctor --store demo.db
+    """
+    with reading(store) as opened:
+        for name, fact in {**versions(), **file_facts(opened)}.items():
+            click.echo(f"{name:<8} {fact}")
+        report = opened.verify()
+    checked = ", ".join(f"{count} {name}" for name, count in report.checked.items())
+    click.echo(f"{'checked':<8} {checked}")
+    for problem in report.problems:
+        click.echo(f"{'FAIL':<8} {problem}")
+    if not report.ok:
+        problems = f"{len(report.problems)} problem(s)"
+        raise click.ClickException(f"{problems} in the store. Restore it from a copy.")
+    click.echo(f"{'ok':<8} everything matches its hash")
+
+
+def versions() -> dict[str, str]:
+    """What this installation consists of."""
+    from rewind_nb._store._engine import wal_reset_fixed
+
+    burr = importlib.metadata.version("apache-burr")
+    guarded = "has the WAL-reset bug, so writers take turns at a lock file beside the store"
+    return {
+        "rewind": f"{__version__}, Python {platform.python_version()}, apache-burr {burr}",
+        "SQLite": f"{sqlite3.sqlite_version}, {'sound' if wal_reset_fixed() else guarded}",
+    }
+
+
+def file_facts(store: Store) -> dict[str, str]:
+    """Where the store is, how large, and whether it can be written."""
+    path = store.path
+    if path is None:
+        return {"store": "in memory"}
+    wal = path.with_name(f"{path.name}-wal")
+    more = f" and {wal.stat().st_size:,} in {wal.name}" if wal.exists() else ""
+    writable = all(os.access(place, os.W_OK) for place in (path, path.parent))
+    can = "writable" if writable else "read-only"
+    return {"store": f"{path}, {path.stat().st_size:,} bytes{more}, {can}"}
+
+
+@contextlib.contextmanager
+def reading(path: str | None) -> Iterator[Store]:
+    """The store, opened so that nothing can be changed or created."""
+    from rewind_nb import Store
+
+    with Store(path, read_only=True) as opened:
+        yield opened
+
+
+if __name__ == "__main__":
+    main()
