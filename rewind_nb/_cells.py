@@ -20,7 +20,9 @@ class Cell:
 
     __slots__ = ("_data", "_store", "hash")
 
-    def __init__(self, digest: str, *, data: bytes | None = None, store: Store | None = None):
+    def __init__(
+        self, digest: str, *, data: bytes | None = None, store: Store | None = None
+    ) -> None:
         self.hash = digest
         self._data = data
         self._store = store

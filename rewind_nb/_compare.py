@@ -234,10 +234,10 @@ class Diff:
     def _changes(self, pair: Pair) -> Iterator[Change]:
         before, after, step = pair.before, pair.after, pair.shown
         if before is None or after is None:
+            old, new = (MISSING, step.status) if before is None else (step.status, MISSING)
             kind = "added" if before is None else "removed"
-            values = (MISSING, step.status) if before is None else (step.status, MISSING)
             cause = "the path of execution changed"
-            yield Change(step.seq, step.action, step.visit, "@step", *values, kind, cause)
+            yield Change(step.seq, step.action, step.visit, "@step", old, new, kind, cause)
             return
         if pair.same and before.row.inputs == after.row.inputs:
             return

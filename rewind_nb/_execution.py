@@ -21,8 +21,9 @@ from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
 from rewind_nb._drive import Ended, Halts, Script, adrive, drive, forward, stopped_by
 from rewind_nb._hooks import Hook, Hooks
 from rewind_nb._model import CacheMode, RunKind, RunRow, StepRow
+from rewind_nb._outcome import Applied
 from rewind_nb._run import Run
-from rewind_nb._session import Applied, Plan, Session
+from rewind_nb._session import Plan, Session
 from rewind_nb._store import Batch, Store, _read
 from rewind_nb._trajectory import Trajectory
 from rewind_nb.errors import ConfigError, did_you_mean

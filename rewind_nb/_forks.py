@@ -21,10 +21,11 @@ from rewind_nb._execution import (
 from rewind_nb._guard import no_connections
 from rewind_nb._hooks import Hooks
 from rewind_nb._model import RunRow, StepRow
+from rewind_nb._outcome import Applied, encoded_overrides
 from rewind_nb._plan import Planned, Target, plan_override
 from rewind_nb._proof import Tally, changed_code, replaying
 from rewind_nb._run import At, Run
-from rewind_nb._session import Applied, Plan, Session, encoded_overrides
+from rewind_nb._session import Plan, Session
 from rewind_nb._store import Batch
 from rewind_nb._trajectory import Placed
 from rewind_nb.errors import (
@@ -210,7 +211,7 @@ def _halts_and_inputs(
             return recording.inputs(row)
         in_force: dict[str, str] = {}
         for call in calls:
-            in_force |= {k: h for k, h in call["inputs"]}
+            in_force |= dict(call["inputs"])
         return {k: store.value(h, strict=True) for k, h in in_force.items()}
 
     return halts, inputs_for

@@ -14,27 +14,32 @@ itself; sum tokens over those rows only.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from rewind_nb import _codec
 from rewind_nb._compare import Diff
-from rewind_nb._model import CallRow, StepRow
+from rewind_nb._model import CallRow, ErrorInfo, Usage
 from rewind_nb._path import bracket, join
 from rewind_nb._run import Run, Step
-from rewind_nb._store import Store, _read
+from rewind_nb._store import _read
 
 if TYPE_CHECKING:
     import networkx as nx
 
-TEXT = "string[python]"
-COUNT = "Int64"
-MOMENT = "datetime64[us, UTC]"
+TEXT, COUNT, WHOLE, SECONDS, MOMENT, ANY = map(
+    pd.api.types.pandas_dtype,
+    ("string[python]", "Int64", "int64", "float64", "datetime64[us, UTC]", "object"),
+)
+Columns = dict[str, Any]  # name -> dtype
 
-RUN_COLUMNS: dict[str, str] = {
+RUN_COLUMNS: Columns = {
     "id": TEXT,
     "label": TEXT,
     "kind": TEXT,  # record, fork, replay
@@ -42,43 +47,43 @@ RUN_COLUMNS: dict[str, str] = {
     "parent": TEXT,  # the run it was forked or replayed from
     "at": COUNT,  # the first step it does not share with its parent
     "override": TEXT,  # in words; "unchanged" for a fork without one
-    "steps": "int64",  # of its trajectory, inherited ones included
-    "own_steps": "int64",  # that it executed itself
-    "live_calls": "int64",  # of its own steps
-    "played_calls": "int64",
+    "steps": WHOLE,  # of its trajectory, inherited ones included
+    "own_steps": WHOLE,  # that it executed itself
+    "live_calls": WHOLE,  # of its own steps
+    "played_calls": WHOLE,
     "tokens": COUNT,  # that it paid for itself; <NA> where a provider did not say
     "created_at": MOMENT,
     "note": TEXT,
 }
 """One row per run."""
 
-STEP_COLUMNS: dict[str, str] = {
+STEP_COLUMNS: Columns = {
     "run_id": TEXT,  # of the trajectory
-    "seq": "int64",  # position in the trajectory, from 0
+    "seq": WHOLE,  # position in the trajectory, from 0
     "action": TEXT,
-    "visit": "int64",  # n-th time the action occurs, from 1
+    "visit": WHOLE,  # n-th time the action occurs, from 1
     "source": TEXT,  # live, cache, tool-cache, override, render-cache, reused, inherited
     "status": TEXT,  # complete, failed, interrupted
-    "attempt": "int64",  # the one that counts, from 0
+    "attempt": WHOLE,  # the one that counts, from 0
     "executed_by": TEXT,  # the run that executed it, an ancestor for an inherited step
     "started_at": MOMENT,
-    "duration_s": "float64",
+    "duration_s": SECONDS,
     "input_tokens": COUNT,  # paid by the run that executed it
     "output_tokens": COUNT,
-    "live_calls": "int64",
-    "played_calls": "int64",
+    "live_calls": WHOLE,
+    "played_calls": WHOLE,
     "hash": TEXT,  # <NA> where it did not finish
     "error_type": TEXT,
     "reason": TEXT,  # why it was reused
 }
 """One row per step of a trajectory."""
 
-CALL_COLUMNS: dict[str, str] = {
+CALL_COLUMNS: Columns = {
     "run_id": TEXT,  # of the trajectory
-    "seq": "int64",
+    "seq": WHOLE,
     "action": TEXT,
-    "visit": "int64",
-    "index": "int64",  # order of arrival in its step
+    "visit": WHOLE,
+    "index": WHOLE,  # order of arrival in its step
     "kind": TEXT,  # model, tool, http, clock, random, uuid
     "name": TEXT,  # of the tool; host and path of a request
     "model": TEXT,  # asked for
@@ -88,33 +93,33 @@ CALL_COLUMNS: dict[str, str] = {
     "input_tokens": COUNT,  # as the answer reported them, charged only when live
     "output_tokens": COUNT,
     "total_tokens": COUNT,
-    "latency_s": "float64",
+    "latency_s": SECONDS,
     "started_at": MOMENT,
     "fingerprint": TEXT,
-    "sample": "int64",  # n-th identical request, from 0
-    "epoch": "int64",  # which draw of it
+    "sample": WHOLE,  # n-th identical request, from 0
+    "epoch": WHOLE,  # which draw of it
     "error_type": TEXT,
 }
 """One row per call, in branch order within its step."""
 
-FIELD_COLUMNS: dict[str, str] = {
+FIELD_COLUMNS: Columns = {
     "run_id": TEXT,  # of the trajectory
-    "seq": "int64",
+    "seq": WHOLE,
     "action": TEXT,
-    "visit": "int64",
+    "visit": WHOLE,
     "path": TEXT,  # of a leaf; an empty container is one
-    "value": "object",
+    "value": ANY,
     "type": TEXT,  # the name of the value's type
 }
 """One row per leaf of what a step wrote. Paths are those of a diff."""
 
-CHANGE_COLUMNS: dict[str, str] = {
-    "seq": "int64",
+CHANGE_COLUMNS: Columns = {
+    "seq": WHOLE,
     "action": TEXT,
-    "visit": "int64",
+    "visit": WHOLE,
     "path": TEXT,
-    "before": "object",  # MISSING where there was none
-    "after": "object",
+    "before": ANY,  # MISSING where there was none
+    "after": ANY,
     "kind": TEXT,  # changed, added, removed, type, order
     "cause": TEXT,
 }
@@ -170,29 +175,127 @@ def changes_df(diff: Diff) -> pd.DataFrame:
         >>> changes_df(rw.diff(run, fork)).path[0]  # doctest: +SKIP
         'analysis.groups.Adelie.total'
     """
-    return _frame(
-        ([getattr(change, name) for name in CHANGE_COLUMNS] for change in diff.changes),
-        CHANGE_COLUMNS,
-    )
+    rows = (tuple(getattr(change, name) for name in CHANGE_COLUMNS) for change in diff.changes)
+    return _frame(rows, CHANGE_COLUMNS)
 
 
-def _frame(rows: Iterable[Iterable[Any]], columns: dict[str, str]) -> pd.DataFrame:
+def run_graph(run: Run) -> nx.MultiDiGraph[int]:
+    """The executed steps: a node per step keyed by seq, an edge per transition taken.
+
+    Nodes carry action, visit, source, status, started_at (UTC), duration_s, input_tokens,
+    output_tokens, total_tokens, live_calls, played_calls, hash, error_type; edges `condition`.
+
+    Example:
+        >>> run_graph(run).nodes[0]["action"]  # doctest: +SKIP
+        'plan'
+    """
+    import networkx as nx
+
+    graph: nx.MultiDiGraph[int] = nx.MultiDiGraph(run_id=run.id)
+    for step in run.steps:
+        graph.add_node(step.seq, **_node(step))
+    for step, following in pairwise(run.steps):
+        graph.add_edge(step.seq, following.seq, condition=(step.transition or {}).get("condition"))
+    return graph
+
+
+def _node(step: Step) -> dict[str, Any]:
+    names = ("action", "visit", "source", "status", "duration_s", "live_calls", "played_calls")
+    return {
+        **{name: getattr(step, name) for name in (*names, "hash")},
+        **dict(zip(TOKENS, _tokens(step.usage), strict=True)),
+        "started_at": _moment(step.started_at),
+        "error_type": _error_type(step.error),
+    }
+
+
+TOKENS = ("input_tokens", "output_tokens", "total_tokens")
+_PLACE = attrgetter("seq", "action", "visit")
+_STEP = attrgetter("source", "status", "attempt", "run_id")
+_CALL = attrgetter("idx", "kind", "name", "model", "answered_by", "source", "status")
+
+
+def _run_row(run: Run) -> Row:
+    own = [step for step in run.steps if step.run_id == run.id]
+    live, played = sum(s.live_calls for s in own), sum(s.played_calls for s in own)
+    origin = run.origin
+    whence = (None,) * 3 if origin is None else (origin.parent, origin.at, run.override_words)
+    made = _moment(run.store.row(run.id).created_at)
+    counts = (len(run), len(own), live, played, _tokens(run.usage)[2])
+    return (run.id, run.label, run.kind, run.status, *whence, *counts, made, run.note)
+
+
+def _step_row(run: Run, step: Step) -> Row:
+    took = (_moment(step.started_at), step.duration_s, *_tokens(step.usage)[:2])
+    calls = (step.live_calls, step.played_calls)
+    ended = (step.hash, _error_type(step.error), step.reason)
+    return (run.id, *_PLACE(step), *_STEP(step), *took, *calls, *ended)
+
+
+def _call_rows(run: Run) -> Iterator[Row]:
+    keys = [(step.run_id, step.path, step.row.seq, step.attempt) for step in run.steps]
+    # on one connection: taking one per step costs more than the query
+    found = run.store.read(lambda c: [_read.call_rows(c, key) for key in keys])
+    for step, calls in zip(run.steps, found, strict=True):
+        for call in calls:
+            yield (run.id, *_PLACE(step), *_call(call))
+
+
+def _call(call: CallRow) -> Row:
+    took = (*_tokens(call.usage), call.latency_s, _moment(call.started_at))
+    return (*_CALL(call), *took, call.fingerprint, call.n, call.epoch, _error_type(call.error))
+
+
+def _field_rows(run: Run) -> Iterator[Row]:
+    for step in run.steps:
+        for key, digest in step.row.writes:
+            node = _codec.parse(run.store.content(digest).data)
+            for path, value in _leaves(join("", key), node):
+                yield (run.id, *_PLACE(step), path, value, type(value).__name__)
+
+
+def _leaves(path: str, node: _codec.Node) -> Iterator[tuple[str, Any]]:
+    """The values below a node that have no parts of their own, decoded, in order."""
+    waiting = [(path, node)]
+    while waiting:
+        path, node = waiting.pop()
+        parts = list(_parts(path, node))
+        waiting += reversed(parts)
+        if not parts:
+            yield path, _codec.decode_node(node)
+
+
+def _parts(path: str, node: _codec.Node) -> Iterator[tuple[str, _codec.Node]]:
+    """What a diff looks into: items, keys and fields. Sets and all else are leaves."""
+    if isinstance(node, list):
+        yield from ((join(path, i), item) for i, item in enumerate(node))
+    elif isinstance(node, dict) and "$" not in node:
+        yield from ((join(path, key), value) for key, value in node.items())
+    elif isinstance(node, dict) and node["$"] == "dict":
+        for key, value in node["v"]:
+            text = json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+            yield bracket(path, text), value
+    elif isinstance(node, dict) and node["$"] in ("tuple", "dataclass", "pydantic"):
+        for name in ("v", "extra", "private"):
+            yield from _parts(path, node.get(name))
+
+
+def _frame(rows: Iterable[Row], columns: Columns) -> pd.DataFrame:
     """A frame of exactly these columns and dtypes, however few the rows."""
     listed = list(rows)
-    by_column = zip(*listed, strict=True) if listed else ([] for _ in columns)
-    return pd.DataFrame(
-        {
-            name: _column(list(values), dtype)
-            for (name, dtype), values in zip(columns.items(), by_column, strict=True)
-        }
-    )
+    by_column = zip(*listed, strict=True) if listed else ((),) * len(columns)
+    pairs = zip(columns.items(), by_column, strict=True)
+    return pd.DataFrame({name: pd.Series([*values], dtype=kind) for (name, kind), values in pairs})
 
 
-def _column(values: list[Any], dtype: str) -> pd.Series[Any]:
-    if dtype == "object":
-        # one by one: pandas would unpack a column of lists or arrays
-        series = pd.Series([None] * len(values), dtype="object")
-        for position, value in enumerate(values):
-            series.iat[position] = value
-        return series
-    return pd.Series(values, dtype=dtype)
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _tokens(usage: Usage | None) -> tuple[int | None, int | None, int | None]:
+    known = usage or Usage()
+    return known.input_tokens, known.output_tokens, known.total_tokens
+
+
+def _error_type(error: ErrorInfo | None) -> str | None:
+    return None if error is None else error.type

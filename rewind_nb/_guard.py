@@ -32,7 +32,7 @@ def no_connections() -> Iterator[None]:
     with _install:
         if not _installed:
             sys.addaudithook(_audit)
-            threading.Thread.start = _marking(threading.Thread.start)  # type: ignore[method-assign]
+            threading.Thread.start = _marking(threading.Thread.start)  # type: ignore[method-assign,assignment]
             _installed.append(True)
     token = _guarded.set(True)
     try:

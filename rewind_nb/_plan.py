@@ -57,7 +57,7 @@ class Target:
         """As messages call it: ``4 'analyse'``."""
         return f"{self.placed.seq} {self.row.action!r}"
 
-    def calls(self, family: str) -> RecordedCalls:
+    def calls(self) -> RecordedCalls:
         """Its recorded calls."""
         row = self.row
         key = (row.run_id, row.path, row.seq, row.attempt)
@@ -210,7 +210,7 @@ def _plan_inputs(target: Target, value: Any) -> Planned:
 def _plan_call(target: Target, kind: str, value: Any, call: int) -> Planned:
     store = target.store
     family = "tool" if kind in TOOL_OVERRIDES else "model"
-    rows = target.calls(family).logical(family)
+    rows = target.calls().logical(family)
     if not callable(value):
         value = _own_copy(value, f"{kind}=")
     callback = callable(value)
@@ -227,7 +227,7 @@ def _recorded_value(store: Store, row: CallRow, kind: str) -> Any:
     if kind == "response":
         return _overrides.answer_text(store, row)
     if kind == "tool_result":
-        return store.value(row.response)
+        return None if row.response is None else store.value(row.response)
     request = store.value(row.request)
     if kind == "tool_args":
         return request["args"]

@@ -422,4 +422,4 @@ def check_cache(mode: str) -> CacheMode:
         raise ConfigError(
             f"cache={mode!r} is not a cache mode. Use one of {', '.join(CACHE_MODES)}."
         )
-    return mode  # type: ignore[return-value]
+    return mode

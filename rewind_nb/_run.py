@@ -266,13 +266,11 @@ class Run:
     @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:
         """The files its steps made, inherited ones included."""
-        found = []
-        for placed in self._trajectory.rows():
-            row = placed.row
-            key = (row.run_id, row.path, row.seq, row.attempt)
-            for made in self.store.read(_read.artifact_rows, key):
-                found.append(Artifact(self.store, made, self._shown_source(placed)))
-        return tuple(found)
+        return tuple(
+            Artifact(self.store, made, step.source)
+            for step in self.steps
+            for made in self.store.read(_read.artifact_rows, step.key)
+        )
 
     # -- views ----------------------------------------------------------------------------
 

@@ -48,6 +48,11 @@ class Step:
         self.tasks: tuple[Step, ...] = ()
 
     @property
+    def key(self) -> _read.StepKey:
+        """What addresses it in the store: (run id, path, seq, attempt) where it executed."""
+        return (self.row.run_id, self.row.path, self.row.seq, self.row.attempt)
+
+    @property
     def ended_at(self) -> float | None:
         """Seconds since the epoch, UTC; None while it is open."""
         return None if self.duration_s is None else self.started_at + self.duration_s
@@ -85,9 +90,7 @@ class Step:
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Its calls in branch order."""
-        row = self.row
-        key = (row.run_id, row.path, row.seq, row.attempt)
-        return tuple(Call(self.store, r) for r in self.store.read(_read.call_rows, key))
+        return tuple(Call(self.store, r) for r in self.store.read(_read.call_rows, self.key))
 
     @property
     def transition(self) -> dict[str, Any] | None:

@@ -71,8 +71,8 @@ def paragraph(error: BaseException) -> str:
     """
     said = str(error) if isinstance(error, RewindError) else f"{type(error).__name__}: {error}"
     notes = (note.removeprefix("rewind_nb: ") for note in getattr(error, "__notes__", ()))
-    sentences = [said, *(note[:1].upper() + note[1:] for note in notes)]
-    return redact(" ".join(f"{' '.join(s.split()).rstrip('.')}." for s in sentences))
+    sentences = (" ".join(s.split()) for s in (said, *(n[:1].upper() + n[1:] for n in notes)))
+    return redact(" ".join(s if s.endswith((".", "?", "!")) else f"{s}." for s in sentences))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -119,7 +119,7 @@ def demo(task: str, store: str | None, refresh: bool) -> None:
         except Exception as error:
             if rw.last_run is not None:
                 show = f"rewind show {rw.last_run.id} --store {place.store}"
-                error.add_note(f"See what was recorded with: {show}")
+                error.add_note(f"To see what was recorded: `{show}`.")
             raise
         click.echo(where_to_go(place, proof))
         if not proof.ok:
@@ -153,9 +153,11 @@ def verify(names: tuple[str, ...]) -> None:
                 findings.append(finding)
     failed = sum(not finding.ok for finding in findings)
     held = f"{len(findings) - failed} of {len(findings)} checks hold"
-    click.echo(f"\n{held}, in {len(chosen)} task(s), answered by {who(model)}.")
+    click.echo(f"\n{held}, {len(chosen)} task(s), asked {who(model)}.")
     if failed:
-        raise click.ClickException(f"{failed} failed. The runs are kept in {place.store}.")
+        raise click.ClickException(
+            f"{failed} failed. The runs are kept: `rewind runs --store {place.store}`."
+        )
     place.remove()
 
 

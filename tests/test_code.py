@@ -623,7 +623,8 @@ def test_what_other_peoples_wrappers_hold_is_followed(lab):
         assert lab(text, target, **where).digest != lab(changed, target, **where).digest
     assert lab(text, **where).digest != lab(text.replace("(3)", "(4)"), **where).digest
     marked = (
-        text + "    vendor.clean.__wrapped__ = search\n        def see(x): return vendor.clean\n"
+        text
+        + "    vendor.clean.__wrapped__ = search\n        clean = vendor.clean\n        def see(x): return clean\n"
     )
     assert "actions.search" in lab(marked, **where, target="see").followed
     assert lab(text, "use", **where).hidden_state == ("global tool: vendor.Tool",)

@@ -505,6 +505,10 @@ MALFORMED = [
 ]  # fmt: skip
 
 
+def test_an_escaped_tag_is_a_tag():
+    assert decode(b'{"\\u0024":"tuple","v":[]}') == decode_node({"$": "tuple", "v": []}) == ()
+
+
 @pytest.mark.parametrize("data", MALFORMED, ids=lambda data: ascii(data)[:50])
 @pytest.mark.parametrize("strict", [True, False])
 def test_malformed_bytes_are_corruption_and_nothing_else(data, strict):

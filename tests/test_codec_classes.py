@@ -711,6 +711,17 @@ def test_a_decoder_that_fails_leaves_the_value_readable():
     assert decode(data, strict=False).fields == {"value": "1/3"}
 
 
+def test_a_decoder_is_never_handed_a_placeholder():
+    kind = local()
+    register(Fraction, lambda f: kind(str(f)), lambda report: Fraction(report.total), name="frac")
+    data = encode([Fraction(1, 3)])
+    forget(kind)
+    with pytest.raises(UnknownTypeError, match=r"reports\.monthly"):
+        decode(data)
+    assert decode(data, strict=False)[0].class_name == "frac"
+    assert encode(decode(data, strict=False)) == data
+
+
 def test_a_type_that_is_not_registered_here_is_named():
     data = b'{"$":"custom","c":"frac","v":1}'
     with pytest.raises(UnknownTypeError, match="register"):

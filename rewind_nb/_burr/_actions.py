@@ -19,7 +19,9 @@ from burr.core.state import State
 
 from rewind_nb._burr._state import Boundary, RunState, TracingState, changes, is_private
 from rewind_nb._cells import Cell, Cells
-from rewind_nb._session import OpenStep, Route, Session
+from rewind_nb._open_step import OpenStep
+from rewind_nb._outcome import Route
+from rewind_nb._session import Session
 
 INJECTED = ("__context", "__tracer")
 NOTE = "rewind_nb:"  # how the note on a user's exception starts
@@ -65,7 +67,7 @@ def _decide(condition: Any, state: State) -> dict[str, bool]:
     return {condition.KEY: condition.resolver(state)}
 
 
-class RecordedAction(SingleStepAction):  # type: ignore[misc]
+class RecordedAction(SingleStepAction):
     """An action whose every execution is a step of the driver's session."""
 
     def __init__(self, inner: Action, driver: Driver) -> None:
@@ -130,7 +132,7 @@ class RecordedAction(SingleStepAction):  # type: ignore[misc]
         done.result()
         return outcome
 
-    async def _arun(self, state: State, kwargs: dict[str, Any]) -> tuple[dict[str, Any], State]:
+    async def _arun(self, state: State, kwargs: dict[str, Any]) -> Any:
         step, seen, given = self._open(state, kwargs)
         try:
             with step.activate():

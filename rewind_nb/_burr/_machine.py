@@ -13,7 +13,8 @@ from rewind_nb._burr._actions import NOTE, wrap_graph
 from rewind_nb._burr._app import AppSpec
 from rewind_nb._burr._state import Boundary, RunState
 from rewind_nb._cells import Cells
-from rewind_nb._session import Route, Session
+from rewind_nb._outcome import Route
+from rewind_nb._session import Session
 
 
 class Machine:

@@ -33,7 +33,7 @@ def semantic_state(state: State) -> dict[str, Any]:
     return {key: state[key] for key in state.keys() if not is_private(key)}  # noqa: SIM118
 
 
-class TracingState(State):  # type: ignore[misc]
+class TracingState(State):
     """The state of one step, as the action sees it: no key of Burr's own."""
 
     def __init__(
@@ -88,21 +88,29 @@ class TracingState(State):  # type: ignore[misc]
         self._note_all()
         return len(self._state)
 
-    def keys(self) -> list[str]:  # type: ignore[override]  # a list since Burr 0.42
+    def keys(self) -> list[str]:  # a list since Burr 0.42
         """Every key, which reads every key."""
         self._note_all()
         return list(self._state)
 
     # -- writing ------------------------------------------------------------------------
 
-    def _with(self, values: dict[str, Any], written: frozenset[str], deleted: Rule) -> TracingState:
+    def _with(
+        self,
+        values: dict[str, Any],
+        written: frozenset[str],
+        deleted: Rule,
+        *,
+        whole: bool | None = None,
+        typing_system: Any = None,
+    ) -> TracingState:
         return TracingState(
             self._reader,
             values,
-            self._typing_system,
+            typing_system or self._typing_system,
             written=written,
             deleted=deleted,
-            whole=self._whole,
+            whole=self._whole if whole is None else whole,
         )
 
     def apply_operation(self, operation: StateDelta) -> TracingState:
@@ -141,17 +149,12 @@ class TracingState(State):  # type: ignore[misc]
                 values[key] = self._state[key]
             elif not ignore_missing:
                 self[key]
-        narrowed = self._with(
-            values, self._written & set(values), _only(self._deleted, list(values))
-        )
-        narrowed._whole = False
-        return narrowed
+        deleted = _only(self._deleted, list(values))
+        return self._with(values, self._written & set(values), deleted, whole=False)
 
     def with_typing_system(self, typing_system: Any) -> TracingState:
         """The same state under another typing system."""
-        same = self._with(self._state, self._written, self._deleted)
-        same._typing_system = typing_system
-        return same
+        return self._with(self._state, self._written, self._deleted, typing_system=typing_system)
 
     # -- leaving the step ---------------------------------------------------------------
 
@@ -201,7 +204,7 @@ def _public(rule: Rule) -> Rule:
     return {verb: public} if public or verb == "keep" else None
 
 
-class RunState(State):  # type: ignore[misc]
+class RunState(State):
     """The state Burr holds between steps: cells, decoded when somebody looks."""
 
     def __init__(self, values: dict[str, Any], typing_system: Any, boundary: Boundary) -> None:
@@ -242,7 +245,8 @@ class RunState(State):  # type: ignore[misc]
     def merge(self, other: State) -> RunState:
         """Every key of *other* over this one."""
         if isinstance(other, RunState):
-            return RunState({**self._state, **other._state}, self._typing_system, other.boundary)
+            values = {**self._state, **other._state}  # noqa: SLF001
+            return RunState(values, self._typing_system, other.boundary)
         return self._with({**self._state, **other.get_all()})
 
     def with_typing_system(self, typing_system: Any) -> RunState:
@@ -297,7 +301,7 @@ class Boundary:
 class ConditionState(TracingState):
     """The state a condition sees: naming a key reads that key, not all of them."""
 
-    def get_all(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def get_all(self) -> Mapping[str, Any]:
         """Every value by name, each read when it is used (`expr` evaluates in it)."""
         return _Names(self)
 

@@ -54,7 +54,7 @@ for _module in (_types, _classes, _numpy, _pandas_read):
     _walk.DECODERS.update(_module.DECODERS)
 
 _LEAVES = frozenset({str, float, bool, type(None)})
-_TAG_BYTES = f'"{TAG}"'.encode()
+_TAG_SPELLINGS = (b'"$"', rb"\u0024")
 
 
 def encode(value: Any, *, path: str = "value") -> bytes:
@@ -131,7 +131,8 @@ def decode(data: bytes, *, strict: bool = True) -> Any:
         (1, b'x')
     """
     tree = parse(data)
-    return tree if _TAG_BYTES not in data else decode_node(tree, strict=strict)
+    tagged = any(spelling in data for spelling in _TAG_SPELLINGS)
+    return decode_node(tree, strict=strict) if tagged else tree
 
 
 def parse(data: bytes) -> Node:

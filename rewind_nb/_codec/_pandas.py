@@ -82,9 +82,11 @@ def _series(series: Any, at: Trail) -> Node:
 
 
 def _frame(frame: Any, at: Trail) -> Node:
+    # Labels of other dtypes say nothing in a path, and a moment may not even have a label.
+    labels = frame.columns if frame.columns.dtype.kind in "Oiu" else range(frame.shape[1])
     columns = [
         _values(frame.iloc[:, position], below(at, frame, label))
-        for position, label in enumerate(frame.columns)
+        for position, label in enumerate(labels)
     ]
     content = {
         TAG: "pandas.DataFrame",

@@ -46,7 +46,8 @@ def refusal(value: Any, at: Trail, reason: str, action: str = "") -> NotEncodabl
 
 def type_name(kind: type) -> str:
     """``module.qualname``, without ``builtins``."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else _dotted(kind)
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
 def path_of(at: Trail) -> str:
@@ -73,11 +74,8 @@ def _join(path: str, key: Any) -> str:
     return f"{path}[...]"
 
 
-def _dotted(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
 def unknown(value: Any, at: Trail) -> NotEncodableError:
+    """The error for a value whose type has no encoding."""
     kind = type(value)
     if own := getattr(kind, "__rewind_refuse__", None):
         reason = own if isinstance(own, str) else "its class forbids it"
@@ -90,12 +88,17 @@ def unknown(value: Any, at: Trail) -> NotEncodableError:
 
 
 def refuse_depth(value: Any, at: Trail) -> NoReturn:
-    """Tell a cycle (an owner met twice on the way down) from mere depth."""
+    """Tell a cycle, an owner met twice on the way down, from mere depth.
+
+    Raises:
+        NotEncodableError: always.
+    """
     trails = [at]
     while trails[-1][0] is not None:
         trails.append(trails[-1][0])
     met: dict[int, Trail] = {}
-    for here, owner in zip(reversed(trails), [*(t[2] for t in trails[-2::-1]), value], strict=True):
+    owners = [*(trail[2] for trail in trails[-2::-1]), value]
+    for here, owner in zip(reversed(trails), owners, strict=True):
         if owner is not None and id(owner) in met:
             first = path_of(met[id(owner)])
             raise refusal(owner, here, f"it is {first} again, a cycle", "Break the cycle.")

@@ -1,4 +1,4 @@
-"""The walk: Python values to JSON nodes and back, and where in a value it stands.
+"""The walk: Python values to JSON nodes and back.
 
 This module knows no type but the JSON containers. The modules beside it fill three
 tables: `ENCODERS` by exact type, `FINDERS` for families of types (enums, dataclasses,
@@ -203,8 +203,9 @@ class Unresolved:
 
 
 def _unresolved(node: Node, error: UnknownTypeError) -> Unresolved:
+    own = node.get("c")
     try:
-        return Unresolved(node, error.facts.get("class_name", "?"))
+        return Unresolved(node, own if type(own) is str else error.facts["class_name"])
     except ValueError as cause:
         raise _malformed(node) from cause
 

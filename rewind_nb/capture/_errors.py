@@ -43,7 +43,7 @@ def revive(info: ErrorInfo) -> Exception:
     found = _find_class(info.type)
     if found is not None:
         try:
-            error = found(info.message)
+            error: Exception | None = found(info.message)
         except Exception:  # noqa: BLE001  (any constructor may refuse one argument)
             error = None
         if error is not None and str(error) == info.message:
@@ -70,6 +70,5 @@ def _stand_in(info: ErrorInfo, base: type[Exception]) -> Exception:
         "__module__": module or "builtins",
         "__qualname__": qualname if base is Exception else base.__qualname__,
     }
-    cls = type(qualname, (base,), body)
-    error: Exception = cls.__new__(cls, info.message)
-    return error
+    cls: type[Exception] = type(qualname, (base,), body)
+    return cls.__new__(cls, info.message)

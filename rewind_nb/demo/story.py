@@ -75,6 +75,8 @@ def workspace(name: str, store: str | None = None) -> Iterator[Workspace]:
         os.environ.pop(ARTIFACT_DIR)
         if artifacts is not None:
             os.environ[ARTIFACT_DIR] = artifacts
+        if made is not None and not any(made.iterdir()):  # it failed before it began
+            made.rmdir()
 
 
 def tell(rw: Rewind, say: Callable[[str], object]) -> Proof:
@@ -119,7 +121,7 @@ def where_to_go(place: Workspace, proof: Proof) -> str:
             *lines,
             "Next:   the notebooks are in the source checkout; in one of your own, begin with",
             "            from rewind_nb import Store",
-            f"            Store({str(place.store)!r}).run({proof.original.id!r})",
+            f"            Store({str(place.store.absolute())!r}).run({proof.original.id!r})",
         ]
     )
 

@@ -49,25 +49,20 @@ class Verdict(NamedTuple):
     figures: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A check's sentence with its verdict.
+class Finding(NamedTuple):
+    """A verdict with the check's sentence.
 
     Example:
-        >>> print(Finding("the fork wrote another artifact", Verdict(True, "12ab -> 34cd")))
+        >>> print(Finding("the fork wrote another artifact", True, "12ab -> 34cd"))
         ok    the fork wrote another artifact: 12ab -> 34cd
     """
 
     what: str
-    verdict: Verdict
-
-    @property
-    def ok(self) -> bool:
-        """Whether it holds."""
-        return self.verdict.ok
+    ok: bool
+    figures: str
 
     def __str__(self) -> str:
-        return f"{'ok' if self.ok else 'FAIL':<4}  {self.what}: {self.verdict.figures}"
+        return f"{'ok' if self.ok else 'FAIL':<4}  {self.what}: {self.figures}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +100,13 @@ def verify_task(task: str, store: Store, model: ChatModel | None = None) -> Iter
         A finding per check; a single failed one where the pipeline itself failed.
 
     Example:
-        >>> with Store(":memory:") as store:  # doctest: +SKIP
-        ...     assert all(finding.ok for finding in verify_task("penguins", store))
+        >>> findings = list(verify_task("penguins", store))  # doctest: +SKIP
     """
     try:
         evidence = gather(task, store, model)
     except Exception as error:  # noqa: BLE001  (a step may raise anything; the next task still runs)
-        said = " ".join([str(error), *getattr(error, "__notes__", ())])
-        yield Finding("the pipeline runs, forks and replays", Verdict(False, said))
+        said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        yield Finding("the pipeline runs, forks and replays", False, said)
         return
     for check in CHECKS:
         yield judge(check, evidence)
@@ -139,13 +133,7 @@ def edit_of(run: Run) -> Edit:
 
 
 def footprint(run: Run) -> tuple[str, ...]:
-    """Everything that the store holds of a run, hashed: its row, its steps, their calls, its files.
-
-    Example:
-        >>> before = footprint(run)  # doctest: +SKIP
-        >>> fork = rw.fork(run, at="analyse", output={"analysis": {}})  # doctest: +SKIP
-        >>> assert footprint(run) == before  # doctest: +SKIP
-    """
+    """Everything that the store holds of a run, hashed: its row, steps, calls and files."""
     now, row = run.refresh(), run.store.row(run.id)
     return (
         f"run {row.row_hash} {row.root} {_sha256(repr(row).encode())}",
@@ -158,9 +146,9 @@ def judge(check: Check, evidence: Evidence) -> Finding:
     """What a check says; what it cannot read is a failure of the check."""
     what = check.__name__.replace("_", " ")
     try:
-        return Finding(what, check(evidence))
+        return Finding(what, *check(evidence))
     except (RewindError, OSError, LookupError, ValueError) as error:
-        return Finding(what, Verdict(False, f"{type(error).__name__}: {error}"))
+        return Finding(what, False, f"{type(error).__name__}: {error}")
 
 
 # -- the checks --------------------------------------------------------------------------
@@ -215,7 +203,9 @@ def the_replay_spent_no_token(e: Evidence) -> Verdict:
     usage = e.run.usage
     paid = None if usage is None else usage.total_tokens
     ok = e.proof.tokens == 0 and paid is not None and paid > 0
-    return Verdict(ok, f"{_known(e.proof.tokens)} tokens, the parent's {_known(paid)}")
+    by = ", ".join(dict.fromkeys(str(c.answered_by) for c in _calls(e.run) if c.kind == "model"))
+    figures = f"{_known(e.proof.tokens)} tokens, the parent's {_known(paid)}, answered by {by}"
+    return Verdict(ok, figures)
 
 
 def the_replay_has_identical_hashes(e: Evidence) -> Verdict:
@@ -230,7 +220,7 @@ def the_replay_wrote_a_byte_identical_artifact(e: Evidence) -> Verdict:
     """Two files, one content."""
     ours, theirs = _file(e.run), _file(e.proof.run)
     apart = _artifact(e.run).path != _artifact(e.proof.run).path
-    figures = f"{len(theirs)} bytes, sha256 {_sha256(theirs)[:12]}, the parent's {len(ours)} bytes"
+    figures = f"{len(theirs)} bytes, sha256 {_sha256(ours)[:12]} and {_sha256(theirs)[:12]}"
     return Verdict(apart and bool(ours) and ours == theirs, figures)
 
 
@@ -256,9 +246,7 @@ def the_published_numbers_are_recomputed_by_pandas(e: Evidence) -> Verdict:
     page = compare_page(_file(e.run).decode(), numbers)
     analysis = compare_analysis(e.run[NODE].writes["analysis"], numbers)
     wrong = (*page.wrong, *analysis.wrong)
-    figures = (
-        f"{page.compared} on the page, {analysis.compared} in the analysis, {len(wrong)} wrong"
-    )
+    figures = f"{page.compared} on the page, {analysis.compared} analysed, {len(wrong)} wrong"
     return Verdict(page.ok and analysis.ok, "; ".join([figures, *wrong[:3]]))
 
 

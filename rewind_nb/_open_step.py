@@ -1,0 +1,242 @@
+"""`OpenStep`: one attempt at one step, from its opening to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rewind_nb._cells import Cell, Cells, Reader
+from rewind_nb._hooks import HookSpan
+from rewind_nb._model import Event, StepRow
+from rewind_nb._outcome import (
+    Applied,
+    DeletionRule,
+    Route,
+    RouteOf,
+    call_overrides,
+    cells_after,
+    encoded_overrides,
+    step_hash,
+    step_key,
+    step_source,
+    sum_usage,
+)
+from rewind_nb._store import Batch, _read
+from rewind_nb._store._schema import seal
+from rewind_nb.capture._context import RecordedCalls, StepContext, step_scope
+from rewind_nb.capture._errors import describe
+from rewind_nb.errors import OverrideNotConsumedError
+
+if TYPE_CHECKING:
+    from rewind_nb._session import Session
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """One attempt at one step, from its opening to its end."""
+
+    session: Session
+    row: StepRow
+    cells: Cells
+    given: Cells
+    applied: Sequence[Applied]
+    reader: Reader = field(init=False)
+    ctx: StepContext = field(init=False)
+    began: float = field(init=False)
+    span: HookSpan = field(init=False)
+
+    def __post_init__(self) -> None:
+        session, row = self.session, self.row
+        self.reader = Reader(self.cells)
+        self.began = time.monotonic()
+        recorded = session.plan.recorded(row.action, row.visit)
+        calls = None if recorded is None else self._recorded_calls(recorded)
+        self.ctx = StepContext(
+            store=session.store,
+            run_id=row.run_id,
+            run_kind=session.run.kind,
+            path=row.path,
+            seq=row.seq,
+            attempt=row.attempt,
+            action=row.action,
+            visit=row.visit,
+            cache=session.plan.cache,
+            epoch=session.plan.epoch,
+            recorded=calls,
+            recorded_key=None if recorded is None else step_key(recorded),
+            strict=session.plan.strict,
+            overrides=call_overrides(self.applied, calls),
+            cache_key=session.plan.cache_key,
+            emit=session.hooks.emit,
+        )
+        batch = Batch()
+        if self.applied:
+            batch.content(encoded_overrides([a.override for a in self.applied])[1])
+        for cell in self.given.values():
+            batch.content(cell.content.data)
+        if row.state is not None:
+            for cell in self.cells.values():
+                if cell.loaded:
+                    batch.content(cell.content.data)
+        batch.replace(seal(row))
+        session.store.submit(batch, wake=False)
+        self.span = session.hooks.emit(self._event("step_started"))
+
+    def _recorded_calls(self, recorded: StepRow) -> RecordedCalls:
+        if recorded.live_calls + recorded.played_calls == 0 and recorded.status == "complete":
+            return RecordedCalls(())
+        rows = self.session.store.read(_read.call_rows, step_key(recorded))
+        # a step that failed asks again: its answers may be why it failed
+        serve = self.session.plan.strict or recorded.status != "failed"
+        return RecordedCalls(rows, serve=serve)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The action's own copies of its inputs."""
+        return {name: cell.fresh() for name, cell in self.given.items()}
+
+    @contextlib.contextmanager
+    def activate(self) -> Iterator[None]:
+        """Make this the current step of the running context."""
+        with step_scope(self.ctx):
+            yield
+
+    # -- how it ends ----------------------------------------------------------------------
+
+    def complete(
+        self, result: Any, writes: Mapping[str, Any], deleted: DeletionRule, route: RouteOf
+    ) -> Future[None]:
+        """Record what the action returned; wait for the future before going on.
+
+        Raises:
+            NotEncodableError: a write or the result cannot be stored exactly.
+            OverrideNotConsumedError: nothing used the override of this step.
+        """
+        session, ctx = self.session, self.ctx
+        written = {key: Cell.of(value, key) for key, value in writes.items()}
+        for key, cell in self.reader.mutated().items():
+            if key not in written and key in cells_after(self.cells, deleted, {}):
+                written[key] = cell
+        stored_result = Cell.of(result, "@result")
+        after = cells_after(self.cells, deleted, written)
+        taken = route(self.row.action, after)
+        self._check_consumed(taken)
+        batch = ctx.batch
+        for key, cell in written.items():
+            before = self.cells.get(key)
+            like = before.content if before is not None and before.loaded else None
+            batch.content(cell.content.data, like)
+        batch.content(stored_result.content.data)
+        for call, place in ctx.offers:
+            batch.playable(call, place)
+        row = replace(
+            self._measured(),
+            status="complete",
+            writes=tuple((k, written[k].hash) for k in after if k in written),
+            deleted=deleted,
+            result=stored_result.hash,
+            transition=taken.to_dict(),
+        )
+        row = replace(row, source=step_source(ctx), hash=step_hash(row))
+        done = session.close(row, batch, after)
+        session.misses += ctx.misses
+        session.notes += self._other_models()
+        self._ended(row)
+        session.rest(taken.to)
+        return done
+
+    def fail(self, error: BaseException) -> Future[None]:
+        """Record that the action raised; the exception itself is the caller's to pass on."""
+        session = self.session
+        interrupted = not isinstance(error, Exception)
+        row = replace(
+            self._measured(),
+            status="interrupted" if interrupted else "failed",
+            error=describe(error, with_traceback=True),
+        )
+        row = replace(row, source=step_source(self.ctx), hash=step_hash(row))
+        session.misses += self.ctx.misses
+        done = session.close(row, self.ctx.batch, None)
+        self._ended(row)
+        if not session.plan.self_driven:
+            session.end(row.status if row.status != "complete" else "failed", row.action)  # type: ignore[arg-type]
+        return done
+
+    def _measured(self) -> StepRow:
+        calls = self.ctx.calls
+        live = [c for c in calls if c.source == "live"]
+        return replace(
+            self.row,
+            reads=tuple(self.reader.reads.items()),
+            reads_all=self.reader.reads_all,
+            duration_s=time.monotonic() - self.began,
+            usage=sum_usage([c.usage for c in live if c.kind == "model"]),
+            live_calls=len(live),
+            played_calls=len(calls) - len(live),
+        )
+
+    def _check_consumed(self, taken: Route) -> None:
+        """Refuse to complete a step that did not use what it was given to use."""
+        for given in self.ctx.overrides:
+            if given.own and not given.consumed:
+                kind, call = given.override.kind, given.override.call
+                raise self._unused(kind, f"it did not make its call {call} this time")
+        seen = {*self.reader.reads, *(key for key, _ in taken.reads)}
+        for override in (a.override for a in self.applied if a.own):
+            missed = (
+                [k for k in override.value if k not in seen] if override.kind == "state" else []
+            )
+            if missed:
+                names = ", ".join(map(repr, missed))
+                raise self._unused("state", f"it did not read {names} this time")
+
+    def _other_models(self) -> list[str]:
+        """What to say where a ``model=`` was answered by another model."""
+        if not any(a.override.kind in ("model", "params") for a in self.applied):
+            return []
+        return [
+            f"asked {call.model}, answered by {call.answered_by}"
+            for call in self.ctx.calls
+            if call.model and call.answered_by and call.model != call.answered_by
+        ]
+
+    def _unused(self, kind: str, why: str) -> OverrideNotConsumedError:
+        live = [c for c in self.ctx.calls if c.source == "live"]
+        spent = sum_usage([c.usage for c in live if c.kind == "model"])
+        return OverrideNotConsumedError(
+            f"The override {kind}= of step {self.row.seq} {self.row.action!r} was not consumed: "
+            f"{why}. Spent before this was known: {len(live)} live call(s), {spent}.",
+            override=kind,
+            live_calls=len(live),
+            usage=spent,
+        )
+
+    def _ended(self, row: StepRow) -> None:
+        self.span.close()
+        self.session.hooks.emit(
+            self._event(
+                "step_ended",
+                source=row.source,
+                status=row.status,
+                latency_s=row.duration_s,
+                usage=row.usage,
+                hash=row.hash,
+                error=row.error.type if row.error else None,
+            )
+        ).close()
+
+    def _event(self, name: str, **facts: Any) -> Event:
+        row = self.row
+        return Event(
+            name,
+            row.run_id,
+            self.session.run.kind,
+            seq=row.seq,
+            action=row.action,
+            visit=row.visit,
+            **facts,
+        )

@@ -1,0 +1,111 @@
+"""What a step comes to: its hash, its source, its cost, the state after it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rewind_nb import _codec
+from rewind_nb._cells import Cell, Cells, manifest_of
+from rewind_nb._model import Override, Source, StepRow, Usage
+from rewind_nb._store._read import StepKey
+from rewind_nb._trajectory import after_step
+from rewind_nb.capture._context import (
+    MODEL_OVERRIDES,
+    TOOL_OVERRIDES,
+    CallOverride,
+    RecordedCalls,
+    StepContext,
+)
+
+DeletionRule = dict[str, list[str]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way on from a step: the transition taken, and what its conditions read."""
+
+    to: str | None = None
+    condition: str | None = None
+    reads: tuple[tuple[str, str | None], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is stored with the step."""
+        return {"to": self.to, "condition": self.condition, "reads": self.reads}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An override as a step gets it; *own* is false where a parent had it already."""
+
+    override: Override
+    own: bool
+
+
+RouteOf = Callable[[str, Cells], Route]
+
+
+def step_key(row: StepRow) -> StepKey:
+    """What addresses an attempt in the store."""
+    return (row.run_id, row.path, row.seq, row.attempt)
+
+
+def step_hash(row: StepRow) -> str:
+    """What a step did: its writes, deletion rule, result and error, and where it stands.
+
+    No reads, inputs, calls, source, code, run id or time.
+    """
+    error = None if row.error is None else [row.error.type, row.error.message]
+    did = [row.path, row.action, row.visit, row.writes, row.deleted, row.result, error]
+    return _codec.digest(_codec.encode(did))
+
+
+def step_source(ctx: StepContext) -> Source:
+    """`live` if any call was live or there was none; else where its answers came from."""
+    sources = [call.source for call in ctx.calls]
+    if "live" in sources:
+        return "live"
+    if not sources:
+        unchanged = ctx.artifacts and all(a.source == "render-cache" for a in ctx.artifacts)
+        return "render-cache" if unchanged else "live"
+    return "tool-cache" if set(sources) == {"tool-cache"} else "cache"
+
+
+def cells_after(before: Cells, deleted: DeletionRule, written: Cells) -> dict[str, Cell]:
+    cells = {**before, **written}
+    manifest = after_step(manifest_of(before), deleted, manifest_of(written))
+    return {key: cells[key] for key, _ in manifest}
+
+
+def sum_usage(usages: Sequence[Usage | None]) -> Usage | None:
+    """The total; None as soon as one part is unknown."""
+    total: Usage | None = None
+    for usage in usages:
+        if usage is None or usage.total_tokens is None:
+            return None
+        total = usage if total is None else total + usage
+    return Usage(0, 0) if total is None else total
+
+
+def call_overrides(
+    applied: Sequence[Applied], calls: RecordedCalls | None
+) -> tuple[CallOverride, ...]:
+    """The overrides of calls, each at the position of the recorded call it addresses."""
+    placed = []
+    for item in applied:
+        kind = item.override.kind
+        if kind in MODEL_OVERRIDES or kind in TOOL_OVERRIDES:
+            family = "model" if kind in MODEL_OVERRIDES else "tool"
+            rows = [] if calls is None else calls.logical(family)
+            if item.override.call < len(rows):
+                row = rows[item.override.call]
+                placed.append(CallOverride(item.override, row.branch, row.ordinal, item.own))
+    return tuple(placed)
+
+
+def encoded_overrides(overrides: Sequence[Override]) -> tuple[str, bytes]:
+    """Overrides as they are stored: the hash and the encoding."""
+    names = ("kind", "value", "call", "callback")
+    data = _codec.encode([{n: getattr(o, n) for n in names} for o in overrides], path="override")
+    return _codec.digest(data), data
