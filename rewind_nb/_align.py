@@ -82,7 +82,10 @@ def align(before: Sequence[K], after: Sequence[K]) -> list[tuple[int | None, int
 
 
 def common_subsequence(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Pair]:
-    """Index pairs of equal items, increasing on both sides; the longest where edits are few.
+    """Index pairs of equal items, increasing on both sides; the most where edits are few.
+
+    A search for few edits comes before the anchors: one unique item that moved must not
+    tear apart the repetitive rest.
 
     Example:
         >>> common_subsequence("abcd", "xbcy")

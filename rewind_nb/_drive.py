@@ -12,7 +12,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rewind_nb._burr import Machine
 from rewind_nb._model import RunStatus
@@ -34,37 +34,22 @@ class Ended:
 Script = Generator[Mapping[str, Any], BaseException | None, Ended]
 
 
-@dataclass(frozen=True, slots=True)
-class Halts:
-    """When a run stops by itself.
+class Way(Protocol):
+    """Where to stop, and what inputs a step gets."""
 
-    Attributes:
-        passed: (action, visit) of the parent's earlier halts, which a fork goes through.
-        stop_at: (action, visit) after which to stop, whatever the conditions say.
-    """
+    def stops(self, did: tuple[str, int], following: str) -> bool:
+        """Whether to stop between the step (action, visit) and the next action."""
 
-    after: frozenset[str] = frozenset()
-    before: frozenset[str] = frozenset()
-    passed: frozenset[tuple[str, int]] = frozenset()
-    stop_at: tuple[str, int] | None = None
-
-    def stops(self, did: tuple[str, int], next_action: str) -> bool:
-        """Whether to stop between a step and the next; Burr looks in this order too."""
-        if did == self.stop_at:
-            return True
-        if did in self.passed:
-            return False
-        return next_action in self.before or did[0] in self.after
+    def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
+        """The inputs of the step at (action, visit)."""
 
 
-InputsFor = Callable[[str, int], Mapping[str, Any]]
 Applier = Callable[[Machine, str, int], bool]
 
 
 def forward(
     machine: Machine,
-    halts: Halts,
-    inputs_for: InputsFor,
+    way: Way,
     *,
     applies: Applier = lambda _machine, _action, _visit: False,
     max_steps: int | None = None,
@@ -81,7 +66,7 @@ def forward(
     while (action := machine.next_action) is not None:
         visit = session.visits[action] + 1
         if not applies(machine, action, visit):
-            inputs = inputs_for(action, visit)
+            inputs = way.inputs(action, visit)
             missing = sorted(machine.spec.inputs_of(action)[0] - set(inputs))
             if missing and stop_for_inputs:
                 return Ended("halted", action, _needs(session.run.id, action, missing))
@@ -97,7 +82,7 @@ def forward(
                 return stopped_by(error, action)
             executed += 1
         following = machine.next_action
-        if following is not None and halts.stops((action, visit), following):
+        if following is not None and way.stops((action, visit), following):
             return Ended("halted", following)
     return Ended("complete", None)
 

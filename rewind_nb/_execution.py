@@ -18,7 +18,7 @@ from typing import Any
 from rewind_nb import _owner
 from rewind_nb._burr import AppSpec, Machine
 from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
-from rewind_nb._drive import Ended, Halts, Script, adrive, drive, forward, stopped_by
+from rewind_nb._drive import Ended, Script, adrive, drive, forward, stopped_by
 from rewind_nb._hooks import Hook, Hooks
 from rewind_nb._model import CacheMode, RunKind, RunRow, StepRow
 from rewind_nb._outcome import Applied
@@ -115,10 +115,23 @@ def new_run(
         prior=spec.prior,
     )
     machine = Machine(spec, session, adapters=spec.adapters)
-    halts = Halts(frozenset(call["halt_after"]), frozenset(call["halt_before"]))
-    script = forward(machine, halts, lambda _action, _visit: inputs)
+    script = forward(machine, _Straight(call, inputs))
     env.store.submit(batch, wake=False)
     return Execution(session, machine, script)
+
+
+@dataclass(frozen=True, slots=True)
+class _Straight:
+    """The way of a new run: one call, its own conditions and inputs."""
+
+    call: Invocation
+    given: Mapping[str, Any]
+
+    def stops(self, did: tuple[str, int], following: str) -> bool:
+        return following in self.call["halt_before"] or did[0] in self.call["halt_after"]
+
+    def inputs(self, _action: str, _visit: int) -> Mapping[str, Any]:
+        return self.given
 
 
 def driven_by_user(env: Env, label: str | None) -> Machine:
@@ -279,6 +292,11 @@ class Recording:
     def invocations(self) -> tuple[Invocation, ...]:
         """The run and resume calls that made the recording."""
         return self.run._row.halts  # noqa: SLF001
+
+    def prior_of(self, seq: int) -> str | None:
+        """The action executed before a position."""
+        before = self.trajectory.at(seq - 1) if seq > 0 else None
+        return self.run._row.prior if before is None else before.row.action  # noqa: SLF001
 
     def cells_entering(self, seq: int) -> dict[str, Cell]:
         """The state entering a position."""

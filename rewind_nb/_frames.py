@@ -4,8 +4,7 @@ Every frame has the columns of its constant, in that order and of exactly that d
 when it is empty or a column holds nothing but unknowns. Integers that may be unknown are
 ``Int64`` (unknown: ``<NA>``), text is ``string[python]`` (pandas' own storage: Arrow's
 cannot hold every Python string), seconds are ``float64`` (unknown: NaN), moments are UTC
-to the microsecond. Nothing is summed over an unknown: a total with an unknown part is
-``<NA>``.
+to the microsecond. A total with an unknown part is unknown.
 
 The frames of a store list whole trajectories: a step that a fork inherits has a row under
 its own run and one under the fork. Where ``executed_by == run_id`` the run did the work

@@ -10,15 +10,18 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rewind_nb import _codec, _forks
+from rewind_nb import _codec
 from rewind_nb._burr import read_app
 from rewind_nb._compare import Diff, compare
 from rewind_nb._drive import Ended, wait_for
 from rewind_nb._execution import Env, Execution, driven_by_user, new_run
+from rewind_nb._forks import new_fork
 from rewind_nb._hooks import Hook
 from rewind_nb._model import CACHE_MODES, CacheMode
 from rewind_nb._plan import KINDS, UNSET, single
 from rewind_nb._proof import Proof, Tally, proof_of
+from rewind_nb._replay import new_replay
+from rewind_nb._resume import resumed
 from rewind_nb._run import At, Run
 from rewind_nb._store import Store
 from rewind_nb._trajectory import Placed
@@ -185,7 +188,7 @@ class Rewind:
         halt_after: list[str] | None,
         halt_before: list[str] | None,
     ) -> Execution:
-        return _forks.resumed(
+        return resumed(
             self._env(None),
             self._found(run),
             inputs=dict(inputs or {}),
@@ -295,7 +298,7 @@ class Rewind:
                 '(reuse="none"), with unchanged calls played back.'
             )
         override = single(given, call)
-        return _forks.new_fork(
+        return new_fork(
             self._env(cache), self._found(run), at, override, call=call, reuse=reuse, **settings
         )
 
@@ -314,13 +317,13 @@ class Rewind:
         Returns:
             A `Proof`; ``proof.require()`` raises where it is not ok.
         """
-        execution, tally, expected = _forks.new_replay(self._env(None), self._found(run), start)
+        execution, tally, expected = new_replay(self._env(None), self._found(run), start)
         ended = self._drive(execution, "areplay")
         return self._proof(run, execution, ended, tally, expected)
 
     async def areplay(self, run: Run | str, start: At | None = None) -> Proof:
         """`replay` for async applications."""
-        execution, tally, expected = _forks.new_replay(self._env(None), self._found(run), start)
+        execution, tally, expected = new_replay(self._env(None), self._found(run), start)
         self._last_run = execution.session.run.id
         ended = await execution.ago()
         return self._proof(run, execution, ended, tally, expected)

@@ -114,6 +114,11 @@ def test_a_few_insertions_are_found_where_everything_repeats():
     assert len(common_subsequence(before, after)) == len(before)
 
 
+def test_one_item_that_moved_does_not_tear_the_rest_apart():
+    rest = [0] * 1_000
+    assert len(common_subsequence(["x", *rest], [*rest, "x"])) == 1_000
+
+
 def test_many_edits_are_found_by_what_is_unique():
     before = list(range(3_000))
     after = [-k if k % 3 == 0 else k for k in before]

@@ -64,11 +64,13 @@ def register(
             this name.
 
     Example:
-        >>> from fractions import Fraction
         >>> from rewind_nb._codec import decode, encode
-        >>> register(Fraction, lambda f: [f.numerator, f.denominator], lambda v: Fraction(*v))
-        >>> decode(encode(Fraction(1, 3)))
-        Fraction(1, 3)
+        >>> class Money:
+        ...     def __init__(self, cents):
+        ...         self.cents = cents
+        >>> register(Money, encode=lambda money: money.cents, decode=Money)
+        >>> decode(encode([Money(250)]))[0].cents
+        250
     """
     name = name or class_name(type)
     _check_registrable(type, name)

@@ -23,7 +23,7 @@ from rewind_nb.errors import StoreCorruptError
 APPLICATION_ID = 0x52574E42  # "RWNB", in the file's header
 SCHEMA_VERSION = 1
 
-RUN_TIP = ("status", "tail", "halts", "next_action", "note", "ended_at", "root")
+RUN_TIP = ("status", "owner", "tail", "halts", "next_action", "note", "ended_at", "root")
 
 metadata = sa.MetaData()
 

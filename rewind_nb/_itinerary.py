@@ -1,0 +1,82 @@
+"""Where a fork or a resumed run stops, and which runtime inputs its steps get.
+
+A recorded run may consist of several calls: `run` up to a question, `resume` with the
+answer. A fork goes through its parent's earlier halts and stops by the last conditions.
+Each step gets the inputs recorded for its (action, visit); one the recording lacks gets
+those of the call in force there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rewind_nb._execution import Env, Invocation, Recording, invocation
+from rewind_nb._store import Batch, Store
+
+
+class Itinerary:
+    """The calls a run goes through, and where it is among them.
+
+    Args:
+        calls: the parent's calls, or the run's own, the last of them in force at the end.
+        start: the seq it sets out from.
+        recording: whose recorded inputs steps get, if any.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        calls: tuple[Invocation, ...],
+        start: int,
+        recording: Recording | None,
+    ) -> None:
+        self._store = store
+        self._calls = calls
+        self._recording = recording
+        self._current = max((i for i, call in enumerate(calls) if call["seq"] <= start), default=0)
+
+    def stops(self, did: tuple[str, int], following: str) -> bool:
+        """Whether to stop between a step and the next one; earlier halts are passed."""
+        last = self._calls[-1]
+        if not last.get("own") and self._passes(did):
+            return False
+        if "stop_at" in last:
+            return did == tuple(last["stop_at"])
+        return following in last["halt_before"] or did[0] in last["halt_after"]
+
+    def _passes(self, did: tuple[str, int]) -> bool:
+        for index, call in enumerate(self._calls[:-1]):
+            if tuple(call.get("stopped", ())) == did:
+                self._current = max(self._current, index + 1)
+                return True
+        return False
+
+    def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
+        """The inputs of the step at (action, visit)."""
+        row = None if self._recording is None else self._recording.step(action, visit)
+        given = self._calls[self._current]["inputs"] if row is None else row.inputs
+        return {name: self._store.value(digest, strict=True) for name, digest in given}
+
+
+def fork_calls(
+    env: Env,
+    batch: Batch,
+    recording: Recording,
+    start: int,
+    halt_after: list[str] | None,
+    halt_before: list[str] | None,
+) -> tuple[Invocation, ...]:
+    """The calls of a fork: its parent's, the last with the fork's own conditions if given."""
+    calls = recording.invocations()
+    if halt_after is not None or halt_before is not None:
+        own = invocation(env.spec, batch, start, {}, halt_after or [], halt_before or [])
+        inputs = calls[-1]["inputs"] if calls else []
+        return (*calls[:-1], {**own, "inputs": inputs, "own": True})
+    if calls:
+        return calls
+    only: Invocation = {"seq": start, "halt_after": [], "halt_before": [], "inputs": []}
+    run = recording.run
+    if run.status != "complete" and len(run):  # the user drove it: stop where it stood
+        only["stop_at"] = [run.steps[-1].action, run.steps[-1].visit]
+    return (only,)

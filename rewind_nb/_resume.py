@@ -1,0 +1,154 @@
+"""Making a halted, failed or interrupted run ready to go on, in another process too.
+
+No finished step runs again. An interrupted step plays back the answers it had; a failed
+one asks again, for its answers may be why it failed. Every attempt stays on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rewind_nb import _owner
+from rewind_nb._burr import Machine
+from rewind_nb._drive import forward
+from rewind_nb._execution import (
+    Env,
+    Execution,
+    Invocation,
+    Recording,
+    applies_recorded,
+    invocation,
+)
+from rewind_nb._hooks import Hooks
+from rewind_nb._itinerary import Itinerary
+from rewind_nb._model import StepRow
+from rewind_nb._outcome import Applied
+from rewind_nb._refusals import refuse_complete, refuse_foreign, refuse_running
+from rewind_nb._run import Run
+from rewind_nb._session import Plan, Session
+from rewind_nb._store import Batch, Store
+from rewind_nb._trajectory import Placed
+
+
+def resumed(
+    env: Env,
+    run: Run,
+    *,
+    inputs: Mapping[str, Any],
+    halt_after: list[str],
+    halt_before: list[str],
+) -> Execution:
+    """The same run, going on where it halted, failed or was interrupted."""
+    run = run.refresh()
+    refuse_running(run)
+    refuse_complete(run)
+    own = Recording.of(run)
+    last = own.trajectory.at(len(run) - 1) if len(run) else None
+    unfinished = last is not None and last.row.status != "complete"
+    seq = len(run) - 1 if unfinished else len(run)
+    action = last.row.action if last is not None and unfinished else _next_action(env, run, last)
+    refuse_foreign(env, run, action)
+    visits = own.visits_before(seq)
+    batch = Batch()
+    row = run._row  # noqa: SLF001
+    call = invocation(env.spec, batch, seq, inputs, halt_after, halt_before)
+    if unfinished and row.halts:  # the call that was cut short goes on
+        before = row.halts[-1]
+        call["inputs"] = list({**dict(before["inputs"]), **dict(call["inputs"])}.items())
+        if not halt_after and not halt_before:
+            call |= {k: before[k] for k in ("halt_after", "halt_before")}
+    row = replace(
+        row, status="running", next_action=None, root=None, ended_at=None, note=None,
+        halts=(*row.halts, call), owner=_owner.this_process(),
+    )  # fmt: skip
+    env.store.submit(batch, wake=False)
+    parent = None if row.parent is None else Recording.of(env.store.run(row.parent))
+    answers = last.row if last is not None and unfinished else None
+    planned = _planned_again(run, seq)
+    return _resume_from(
+        env, row, own, parent, action, seq, visits[action] + 1, answers, planned, dict(inputs)
+    )
+
+
+def _next_action(env: Env, run: Run, last: Placed | None) -> str:
+    if run.next_action is not None:
+        return run.next_action
+    if last is not None and last.row.transition and last.row.transition["to"]:
+        return str(last.row.transition["to"])
+    return env.spec.entrypoint
+
+
+def _planned_again(run: Run, seq: int) -> list[Applied]:
+    """The fork's own override, where its first step has not completed yet."""
+    row = run._row  # noqa: SLF001
+    first = row.kind == "fork" and seq == row.at and row.mode.get("at") == row.at
+    return [Applied(o, own=True) for o in run.overrides] if first else []
+
+
+def _resume_from(
+    env: Env,
+    row: Any,
+    own: Recording,
+    parent: Recording | None,
+    action: str,
+    seq: int,
+    visit: int,
+    answers: StepRow | None,
+    planned: list[Applied],
+    inputs: dict[str, Any],
+) -> Execution:
+    def recorded(name: str, nth: int) -> StepRow | None:  # an interrupted step's own answers
+        if answers is not None and answers.status != "failed" and (name, nth) == (action, visit):
+            return answers
+        return None if parent is None else parent.step(name, nth)
+
+    def overrides(at: int, name: str, nth: int) -> list[Applied]:
+        inherited = [] if parent is None else parent.overrides(parent.step(name, nth))
+        return inherited + planned if at == seq else inherited
+
+    plan = Plan(
+        cache=env.cache,
+        epoch=row.epoch,
+        recorded=recorded,
+        overrides=overrides,
+        attempts={} if answers is None else {seq: answers.attempt + 1},
+        cache_key=env.cache_key,
+    )
+    session = Session(
+        env.store, row, plan, Hooks(list(env.hooks)), own.cells_entering(seq), env.spec.code,
+        seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq),
+    )  # fmt: skip
+    machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
+    way = _Resumed(env.store, row.halts, seq, parent, inputs)
+
+    def applies(running: Machine, name: str, nth: int) -> bool:
+        return parent is not None and applies_recorded(parent, running, name, nth)
+
+    script = forward(machine, way, applies=applies)
+    return Execution(session, machine, script, new=False)
+
+
+class _Resumed(Itinerary):
+    """The itinerary of a resumed run: what the caller gives now comes first."""
+
+    def __init__(
+        self,
+        store: Store,
+        calls: tuple[Invocation, ...],
+        start: int,
+        recording: Recording | None,
+        given: Mapping[str, Any],
+    ) -> None:
+        super().__init__(store, calls, start, recording)
+        self._given = given
+
+    def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
+        """The caller's inputs over the recorded ones."""
+        return {**super().inputs(action, visit), **self._given}
+
+    def stops(self, did: tuple[str, int], following: str) -> bool:
+        """By the conditions of this call, also where an earlier call halted."""
+        last = self._calls[-1]
+        return following in last["halt_before"] or did[0] in last["halt_after"]
