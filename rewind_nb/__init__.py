@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rewind_nb._codec import Unresolved, register
 from rewind_nb._model import Event, Origin, Override, Usage
 from rewind_nb._secrets import Secret
-from rewind_nb.capture.artifacts import artifact
-from rewind_nb.capture.clock import now, random, uuid4
-from rewind_nb.capture.tools import tool
 from rewind_nb.errors import RewindError, StepFailure
 
 if TYPE_CHECKING:
@@ -27,7 +24,10 @@ if TYPE_CHECKING:
     from rewind_nb._run import Artifact, Run
     from rewind_nb._steps import Call, Step
     from rewind_nb._store import Store
+    from rewind_nb.capture.artifacts import artifact
     from rewind_nb.capture.chat import ChatModel
+    from rewind_nb.capture.clock import now, random, uuid4
+    from rewind_nb.capture.tools import tool
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,12 @@ _LAZY = {
     "Run": "_run",
     "Step": "_steps",
     "Store": "_store",
+    "artifact": "capture.artifacts",
+    "now": "capture.clock",
+    "random": "capture.clock",
     "semantic_state": "_burr._state",
+    "tool": "capture.tools",
+    "uuid4": "capture.clock",
 }
 
 __all__ = [

@@ -75,7 +75,9 @@ def new_fork(
         row = replace(row, note="the override equals what was recorded: nothing to execute")
     env.store.submit(batch, wake=False)
     if nothing:
-        session = Session(env.store, row, Plan(), Hooks(list(env.hooks)), cells, {}, seq=start)
+        session = Session(
+            env.store, row, Plan(), Hooks(list(env.hooks)), cells, env.spec.code, seq=start
+        )
         session.prior = prior
         machine = Machine(env.spec, session)
         return Execution(session, machine, _nothing(Ended(parent.status, parent.next_action)))

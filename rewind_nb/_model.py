@@ -175,6 +175,7 @@ class RunRow:
     note: str | None = None
     ended_at: float | None = None
     root: str | None = None
+    containers: dict[str, dict[str, str]] | None = None  # per action: globals that kept still
     row_hash: str = ""
 
 

@@ -243,7 +243,7 @@ def proof_of(
         tokens=None if usage is None else usage.total_tokens,
         recorded_calls=sum(r.live_calls + r.played_calls for r in executed),
         recorded_tokens=_tokens(store, executed),
-        code_changed=changed_code(code, expected),
+        code_changed=changed_code(store, code, expected),
         divergence=tally.divergence,
         run=replayed,
         original=original,
@@ -264,13 +264,17 @@ def _tokens(store: Store, rows: list[StepRow]) -> int | None:
     return total
 
 
-def changed_code(code: Mapping[str, Any], rows: list[Placed]) -> tuple[str, ...]:
+def changed_code(store: Store, code: Mapping[str, Any], rows: list[Placed]) -> tuple[str, ...]:
     """The actions of these steps whose code is not what it was when they were recorded."""
-    changed = {
-        p.row.action: None
-        for p in rows
-        if p.row.code is not None
-        and p.row.action in code
-        and code[p.row.action].digest != p.row.code
-    }
+    stable: dict[str, dict[str, dict[str, str]]] = {}
+    changed: dict[str, None] = {}
+    for row in (p.row for p in rows):
+        if row.code is None or row.action not in code or row.action in changed:
+            continue
+        if row.run_id not in stable:
+            stable[row.run_id] = store.row(row.run_id).containers or {}
+        now = code[row.action]
+        kept = stable[row.run_id].get(row.action, {})
+        if now.digest != row.code or any(now.containers.get(k) != d for k, d in kept.items()):
+            changed[row.action] = None
     return tuple(changed)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from rewind_nb import _owner
 from rewind_nb._cells import Cell, Cells, manifest_of
@@ -35,6 +35,16 @@ from rewind_nb._trajectory import CHECKPOINT_EVERY
 from rewind_nb.errors import RunBusyError
 
 Inputs = Mapping[str, Any]
+
+
+class Codes(Protocol):
+    """What a session needs to know of the actions' code."""
+
+    def get(self, action: str, /) -> Any:
+        """The code fingerprint of an action, None if it is unknown."""
+
+    def stable(self) -> dict[str, dict[str, str]]:
+        """Per action the containers it refers to that nothing changed, by digest."""
 
 
 @dataclass(slots=True)
@@ -66,7 +76,7 @@ class Session:
     plan: Plan
     hooks: Hooks
     cells: Cells
-    code: Mapping[str, Any]  # action -> CodeFingerprint
+    code: Codes
     seq: int = 0
     prior: str | None = None
     visits: Counter[str] = field(default_factory=Counter)
@@ -106,6 +116,7 @@ class Session:
             next_action=next_action,
             note="; ".join(dict.fromkeys(notes)) or None,
             ended_at=time.time(),
+            containers=self.code.stable(),
         )
         end = self.store.read(tail_end, self.run)
         self.run = replace(self.run, root=root_hash(self.run, self.chain or "", end))

@@ -68,11 +68,10 @@ def clip(text: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many terminal columns a text takes."""
+    """How many terminal columns a text takes at most."""
     if text.isascii():
         return len(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+    return len(text) + sum(unicodedata.east_asian_width(c) in "WF" for c in text)
 
 
 def brief(value: Any, width: int = 60) -> str:
@@ -133,7 +132,7 @@ def _run_lines(run: Run) -> Iterator[str]:
         yield f"  {_mark(run, step, start)} {_step_cells(step)}"
         if step.error is not None:
             yield f"      {step.error.type}: {step.error.message}"
-    if run.next_action:
+    if run.next_action and run.status != "failed":
         yield f"    next: {run.next_action}"
     for made in run.artifacts:
         yield f"    wrote {made.name} ({made.size} bytes, sha256 {made.sha256[:12]}, {made.source})"

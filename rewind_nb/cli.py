@@ -69,10 +69,13 @@ def paragraph(error: BaseException) -> str:
         >>> paragraph(error)
         "KeyError: 'total'. Run r_1 stopped."
     """
+    from rewind_nb._text import visible
+
     said = str(error) if isinstance(error, RewindError) else f"{type(error).__name__}: {error}"
     notes = (note.removeprefix("rewind_nb: ") for note in getattr(error, "__notes__", ()))
     sentences = (" ".join(s.split()) for s in (said, *(n[:1].upper() + n[1:] for n in notes)))
-    return redact(" ".join(s if s.endswith((".", "?", "!")) else f"{s}." for s in sentences))
+    text = " ".join(s if s.endswith((".", "?", "!")) else f"{s}." for s in sentences)
+    return visible(redact(text))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -137,6 +140,7 @@ def verify(names: tuple[str, ...]) -> None:
     Example: rewind verify --task penguins
     """
     from rewind_nb import Store
+    from rewind_nb._text import visible
     from rewind_nb.demo import default_model, find_task, tasks
     from rewind_nb.demo.story import who, workspace
     from rewind_nb.demo.verify import verify_task
@@ -149,7 +153,7 @@ def verify(names: tuple[str, ...]) -> None:
         for task in chosen:
             click.echo(f"\n{task.id}: {task.title}")
             for finding in verify_task(task.id, opened, model):
-                click.echo(redact(str(finding)))
+                click.echo(visible(redact(str(finding))))
                 findings.append(finding)
     failed = sum(not finding.ok for finding in findings)
     held = f"{len(findings) - failed} of {len(findings)} checks hold"

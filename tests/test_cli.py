@@ -283,8 +283,7 @@ def test_a_run_that_failed_on_garbage_replays_to_the_same_failure_with_the_serve
 
 def test_garbage_in_a_later_step_fails_the_demo_and_is_served_to_nobody(tmp_path):
     with provider() as server:
-        normal, script = server._then, [None, None, garbage()]
-        server.play(normal, normal, script[2])
+        server.play(server._then, server._then, garbage())
         code, _, err = finish(start(tmp_path, "demo", "--store", "a.db", **settings(server)))
         assert code == 1
         assert "revise: " in err
@@ -332,7 +331,7 @@ def test_a_store_that_is_not_ours_is_refused_and_leaves_nothing(rewind, temporar
     for command in ("demo", "runs", "doctor"):
         done = rewind(command, "--store", "notes.db")
         assert done.exit_code == 1
-        assert "notes.db is not an SQLite file" in done.stderr
+        assert "is not an SQLite file" in done.stderr
     assert Path("notes.db").read_bytes() == before
     assert files(temporary) == []
 
@@ -347,6 +346,20 @@ def test_an_error_of_the_users_own_is_named_by_its_type():
 
 def test_a_message_of_many_lines_becomes_one_paragraph():
     assert cli.paragraph(StepFailure("plan", "it said:\n\n  no\n")) == "plan: it said: no."
+
+
+def test_an_error_cannot_give_orders_to_the_terminal():
+    said = cli.paragraph(StepFailure("plan", "the answer was \x1b[2J\u202e"))
+    assert said == r"plan: the answer was \x1b[2J\u202e."
+
+
+def test_a_finding_is_one_line_whatever_a_model_said(rewind, monkeypatch):
+    with provider(completion("[\n\x1b[2J")) as server:
+        for name, value in settings(server).items():
+            monkeypatch.setenv(name, value)
+        out = rewind("verify", "--task", "penguins").output
+    assert "\x1b" not in out
+    assert re.search(r"\nFAIL  .+ stopped at step 0 'plan' .+\n\n0 of 1 checks hold", out)
 
 
 # -- verify ------------------------------------------------------------------------------
@@ -454,7 +467,7 @@ def test_runs_lists_every_run_and_the_override_of_a_fork(rewind, store):
     assert done.exit_code == 0
     ids = recorded(store)
     assert [run for run in ids if run in done.output] == ids
-    assert "replace analysis.groups.Gentoo.total = 530697.5" in done.output
+    assert "analysis.groups.Gentoo.total = 530697.5" in done.output
 
 
 def test_runs_finds_the_store_as_the_library_does(rewind, store, monkeypatch):
@@ -569,8 +582,8 @@ def test_the_entry_point_is_this_command():
     assert entry.load() is cli.main
 
 
-def test_help_loads_neither_burr_nor_pandas_nor_the_store():
-    heavy = ("burr", "pandas", "sqlalchemy", "networkx", "anywidget")
+def test_help_loads_none_of_the_heavy_libraries():
+    heavy = ("burr", "pandas", "networkx", "anywidget", "ipywidgets")
     script = (
         "import sys; from rewind_nb.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"

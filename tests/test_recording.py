@@ -6,10 +6,16 @@ import logging
 
 import apps
 import pytest
-from burr.core import ApplicationBuilder, State, action, default, expr, when
+from burr.core import Action, ApplicationBuilder, State, action, default, expr, when
 
 from rewind_nb import Rewind, Secret
-from rewind_nb.errors import NotEncodableError, NothingToResumeError, RunBusyError, SecretLeakError
+from rewind_nb.errors import (
+    CodeChangedError,
+    NotEncodableError,
+    NothingToResumeError,
+    RunBusyError,
+    SecretLeakError,
+)
 
 
 def one(fn, **state):
@@ -667,3 +673,49 @@ def test_the_async_verbs_agree_with_the_sync_ones(store):
     assert again.status == "complete"
     assert [s.hash for s in fork.steps] == [s.hash for s in run.steps]
     assert proof.ok
+
+
+# -- code -------------------------------------------------------------------------------------
+
+PROMPTS = {"greeting": "hello"}
+LOG = []
+
+
+def settings_app(style):
+    class Speak(Action):
+        def __init__(self, style):
+            super().__init__()
+            self.style = style
+            self.spoken = 0
+
+        reads = property(lambda self: [])
+        writes = property(lambda self: ["said"])
+
+        def run(self, state: State) -> dict:
+            self.spoken += 1
+            LOG.append(self.spoken)
+            return {"said": f"{PROMPTS['greeting']} {self.style}"}
+
+        def update(self, result: dict, state: State) -> State:
+            return state.update(**result)
+
+    return ApplicationBuilder().with_actions(speak=Speak(style)).with_entrypoint("speak").build()
+
+
+def test_a_container_that_keeps_still_is_code_and_one_that_changes_is_not(store, monkeypatch):
+    rw = Rewind(settings_app("loud"), store=store)
+    run = rw.run()
+    assert rw.fork(run, 0).state == run.state  # LOG and self.spoken changed meanwhile
+    assert rw.replay(run).code_changed == ()
+
+    monkeypatch.setitem(PROMPTS, "greeting", "goodbye")
+    rw = Rewind(settings_app("loud"), store=store)
+    with pytest.raises(CodeChangedError, match="'speak'"):
+        rw.fork(run, 0)
+    assert rw.replay(run).code_changed == ("speak",)
+    monkeypatch.undo()
+
+    rw = Rewind(settings_app("soft"), store=store)
+    with pytest.raises(CodeChangedError, match="allow_code_change"):
+        rw.fork(run, 0)
+    assert rw.fork(run, 0, allow_code_change=True).state == {"said": "hello soft"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,37 @@ from rewind_nb._cells import Cells
 from rewind_nb.errors import ConfigError
 
 _OURS_OR_BURRS = (PersisterHook, PersisterHookAsync, TracerFactoryContextHook)
+
+
+class CodeBook(Mapping[str, _code.CodeFingerprint]):
+    """The code of every action, and which containers it refers to kept still.
+
+    Lists and dicts among globals and attributes count as code where nothing changes them
+    (a table of prompts), and as hidden state where something does (a log).
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._code = {action.name: code_of(action) for action in graph.actions}
+
+    def __getitem__(self, action: str) -> _code.CodeFingerprint:
+        return self._code[action]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._code)
+
+    def __len__(self) -> int:
+        return len(self._code)
+
+    def stable(self) -> dict[str, dict[str, str]]:
+        """Per action the containers that are now what they were, by content digest."""
+        kept = {}
+        for action in self._graph.actions:
+            before = self._code[action.name].containers
+            if before:
+                after = code_of(action).containers
+                kept[action.name] = {k: d for k, d in before.items() if after.get(k) == d}
+        return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +72,7 @@ class AppSpec:
     adapters: tuple[Any, ...]
     executor_factory: Any
     partition_key: str | None
-    code: Mapping[str, _code.CodeFingerprint]
+    code: CodeBook
 
     @property
     def is_async(self) -> bool:
@@ -105,7 +136,7 @@ def read_app(given: Any) -> AppSpec:
         ),
         executor_factory=getattr(builder, "parallel_executor_factory", None),
         partition_key=app.partition_key,
-        code={action.name: code_of(action) for action in graph.actions},
+        code=CodeBook(graph),
     )
 
 
@@ -142,8 +173,7 @@ def code_of(action: Action) -> _code.CodeFingerprint:
         function = getattr(action, "_originating_fn", action.fn)
         bound = getattr(action, "_bound_params", {})
         return _code.fingerprint(function, bound=bound, encode=encode)
-    settings = {k: v for k, v in vars(action).items() if k not in ("_name", "_state_created")}
-    return _code.fingerprint(type(action), bound=settings, encode=encode)
+    return _code.fingerprint(action, encode=encode)
 
 
 def _unwrapped(graph: Graph) -> Graph:

@@ -23,7 +23,7 @@ from rewind_nb.errors import StoreCorruptError
 APPLICATION_ID = 0x52574E42  # "RWNB", in the file's header
 SCHEMA_VERSION = 1
 
-RUN_TIP = ("status", "owner", "tail", "halts", "next_action", "note", "ended_at", "root")
+RUN_TIP = ("status", "owner", "tail", "halts", "next_action", "note", "ended_at", "root", "containers")
 
 metadata = sa.MetaData()
 
@@ -119,6 +119,7 @@ _JSON_FIELDS: dict[str, Any] = {
     "reads": lambda v: tuple((k, h) for k, h in v),
     "writes": lambda v: tuple((k, h) for k, h in v),
     "deleted": dict,
+    "containers": dict,
     "transition": dict,
     "halts": tuple,
     "hidden_state": tuple,

@@ -44,7 +44,7 @@ class Workspace:
 
     def remove(self) -> None:
         """Remove what was made for this command, and nothing else."""
-        if self.made is not None:
+        if self.made is not None and self.made.exists():
             shutil.rmtree(self.made)
 
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from rewind_nb import _codec, _path
 from rewind_nb._compare import Diff
+from rewind_nb._outcome import step_hash
 from rewind_nb._proof import Proof
 from rewind_nb._rewind import Rewind
 from rewind_nb._run import Artifact, Run, Step
-from rewind_nb._session import step_hash
 from rewind_nb._steps import Call
 from rewind_nb._store import Store
 from rewind_nb.capture.chat import ChatModel

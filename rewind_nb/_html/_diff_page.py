@@ -1,0 +1,255 @@
+"""A diff: where two runs part, what changed in each step and why, and how each ended.
+
+Prose is compared word by word, in place. Texts of any length are affordable: what both
+start and end with is cut off first, and of long stretches that stayed the same only the
+ends are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rewind_nb._html._markup import Child, Html, join, row, table, tag, text
+from rewind_nb._html._parts import (
+    action_name,
+    chip,
+    count,
+    facts,
+    heading,
+    mono,
+    page,
+    sha,
+    source_chip,
+    status_chip,
+    title,
+)
+from rewind_nb._html._value import shown
+from rewind_nb._secrets import redact
+from rewind_nb._words import word_diff
+
+if TYPE_CHECKING:
+    from rewind_nb._compare import Change, Diff, Pair
+    from rewind_nb._divergence import Divergence
+    from rewind_nb._run import Step
+
+__all__ = ["diff_html", "divergence_box", "is_prose", "prose"]
+
+MAX_SHARED = 6  # shared steps listed
+MAX_PROSE = 6_000  # characters of each side that are compared word by word
+KEPT = 120  # characters at each end of a stretch that stayed the same
+
+_KINDS = {
+    "changed": ("~", "warn"),
+    "added": ("+", "good"),
+    "removed": ("-", "bad"),
+    "type": ("τ", "override"),
+    "order": ("⇅", "cache"),
+}
+
+
+def diff_html(diff: Diff) -> str:
+    """A diff as one self-contained piece of HTML, without script.
+
+    Example:
+        >>> "<ins>" in diff_html(rw.diff(run, fork))  # doctest: +SKIP
+        True
+    """
+    return page(
+        heading(tag("b", "Diff "), mono(diff.a.id), "→", mono(diff.b.id), _verdict(diff)),
+        _override(diff),
+        _whence(diff),
+        *(tag("div", words, class_="rw-box rw-warn") for words in diff.mismatched_models),
+        _first(diff),
+        _steps(diff),
+        _changes(diff),
+        _artifacts(diff),
+        _outcome(diff),
+    )
+
+
+def divergence_box(first: Divergence, name: str) -> Html:
+    """A first difference: where, both values, and why."""
+    where = join(tag("b", name), f": step {first.seq} ", action_name(first), " ", mono(first.path))
+    both = first.before, first.after
+    words = [prose(*both)] if all(map(is_prose, both)) else [shown(both[0]), " → ", shown(both[1])]
+    values = tag("div", *words, class_="rw-line")
+    why = tag("div", "cause: ", text(first.why, 1_000), class_="rw-line")
+    return tag("div", where, values if first.path else None, why, class_="rw-box rw-warn")
+
+
+def _verdict(diff: Diff) -> Html:
+    if diff.identical:
+        return chip(f"identical, {count(len(diff.pairs), 'step')}", "=", "good")
+    changed = len({(c.seq, c.action, c.visit) for c in diff.changes})
+    return chip(f"{count(len(diff.changes), 'change')} in {count(changed, 'step')}", "≠", "warn")
+
+
+def _override(diff: Diff) -> Html | None:
+    if diff.cause is None:
+        return None
+    where = tag("span", f" at {diff.b.at_step}", class_="rw-dim")
+    return tag("div", chip("override", "✎", "override"), " ", tag("b", diff.cause), where)
+
+
+def _whence(diff: Diff) -> Html:
+    ancestor = diff.ancestor
+    named = "no common ancestor" if ancestor is None else join("ancestor ", mono(ancestor.id))
+    return facts(named, f"{count(diff.shared_steps, 'step')} shared")
+
+
+def _first(diff: Diff) -> Html | None:
+    return None if diff.divergence is None else divergence_box(diff.divergence, "First difference")
+
+
+# -- aligned steps ----------------------------------------------------------------------
+
+
+def _steps(diff: Diff) -> Html:
+    changed: dict[tuple[str, int], int] = {}
+    for change in diff.changes:
+        key = (change.action, change.visit)
+        changed[key] = changed.get(key, 0) + 1
+    hidden = max(0, diff.shared_steps - MAX_SHARED)
+    words = f"Steps, after {hidden:,} more that are shared" if hidden else "Steps"
+    rows = (_pair(p, changed.get((p.shown.action, p.shown.visit), 0)) for p in diff.pairs[hidden:])
+    head = ["action", "before", "after", ""]
+    return join(title(words), table(head, rows, "… more steps than fit", 40_000))
+
+
+def _pair(pair: Pair, changes: int) -> Html:
+    if pair.before is None:
+        verdict = chip("only after", *_KINDS["added"])
+    elif pair.after is None:
+        verdict = chip("only before", *_KINDS["removed"])
+    elif pair.same:
+        verdict = tag("span", "= same hash", class_="rw-dim")
+    else:
+        verdict = chip(count(changes, "change"), *_KINDS["changed"])
+    return row(action_name(pair.shown), _side(pair.before), _side(pair.after), verdict)
+
+
+def _side(step: Step | None) -> Html:
+    if step is None:
+        return tag("span", "-", class_="rw-dim")
+    failed = None if step.status == "complete" else join(" ", status_chip(step.status))
+    return tag("span", f"{step.seq} ", source_chip(step.source), failed, class_="rw-keep")
+
+
+# -- changes ----------------------------------------------------------------------------
+
+
+def _changes(diff: Diff) -> Html | None:
+    if not diff.changes:
+        return None
+    left_out = f"… more changes than fit; diff.df has all {len(diff.changes)}"
+    return join(
+        title("Changes"),
+        table(["field", "before", "after", ""], _change_rows(diff), left_out, 84_000),
+    )
+
+
+def _change_rows(diff: Diff) -> Iterator[Html]:
+    step: tuple[int, str, int] | None = None
+    for change in diff.changes:
+        if step != (change.seq, change.action, change.visit):
+            step = (change.seq, change.action, change.visit)
+            cause = tag("span", " cause: ", text(change.cause, 400), class_="rw-dim")
+            named = join(f"{change.seq} ", action_name(change))
+            yield tag("tr", tag("td", named, cause, colspan=4), class_="rw-group")
+        yield _change(change)
+
+
+def _change(change: Change) -> Html:
+    sign, colour = _KINDS.get(change.kind, _KINDS["changed"])
+    kind = chip(change.kind, sign, colour)
+    path = tag("div", mono(change.path, 160), class_="rw-path")
+    if is_prose(change.before) and is_prose(change.after):
+        words = prose(change.before, change.after)
+        return tag("tr", tag("td", path), tag("td", words, colspan=2), tag("td", kind))
+    before, after = (tag("div", shown(v), class_="rw-wide") for v in (change.before, change.after))
+    return row(path, before, after, kind)
+
+
+def is_prose(value: Any) -> bool:
+    """Whether a value is text of several words."""
+    return isinstance(value, str) and len(value) > 24 and len(value[:400].split()) > 3
+
+
+def prose(before: str, after: str) -> Html:
+    """Two texts as one, with what was removed struck out and what was added underlined."""
+    old, new = redact(before), redact(after)
+    start = _shared(old, new)
+    end = _shared(old[start:][::-1], new[start:][::-1])
+    middle = [side[start : len(side) - end] for side in (old, new)]
+    pieces = word_diff(*(side[:MAX_PROSE] for side in middle))
+    whole = [
+        ("same", old[:start]),
+        *pieces,
+        ("cut", max(middle, key=len)[MAX_PROSE:]),
+        ("same", old[len(old) - end :]),
+    ]
+    return tag("span", *(_piece(kind, words) for kind, words in whole), class_="rw-prose")
+
+
+def _shared(old: str, new: str) -> int:
+    """How many leading characters are the same, back to the start of a word."""
+    pairs = enumerate(zip(old, new, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(old), len(new)))
+    while same and not old[same - 1].isspace():
+        same -= 1
+    return same
+
+
+def _piece(kind: str, words: str) -> Child:
+    if kind == "removed":
+        return tag("del", text(words, MAX_PROSE))
+    if kind == "added":
+        return tag("ins", text(words, MAX_PROSE))
+    if kind == "cut":
+        return (
+            tag("span", f" … {len(words):,} more characters differ ", class_="rw-cut")
+            if words
+            else None
+        )
+    if len(words) <= 3 * KEPT:
+        return text(words)
+    head = words[:KEPT].rpartition(" ")[0] or words[:KEPT]
+    tail = words[-KEPT:].partition(" ")[2] or words[-KEPT:]
+    left = f" … {len(words) - len(head) - len(tail):,} characters the same … "
+    return join(text(head), tag("span", left, class_="rw-cut"), text(tail))
+
+
+# -- how both ended -----------------------------------------------------------------------
+
+
+def _artifacts(diff: Diff) -> Html | None:
+    if not diff.artifacts:
+        return None
+    rows = (
+        row(
+            mono(made.name, 120),
+            sha(made.before, 16),
+            sha(made.after, 16),
+            tag("span", "= same bytes", class_="rw-dim")
+            if made.same
+            else chip("changed", *_KINDS["changed"]),
+        )
+        for made in diff.artifacts
+    )
+    head = ["artifact", "sha256 before", "sha256 after", ""]
+    return join(
+        title("Artifacts"), table(head, rows, "… more; diff.artifacts has them all", 12_000)
+    )
+
+
+def _outcome(diff: Diff) -> Html:
+    outcome = diff.outcome
+    ended = join(status_chip(outcome.before), " → ", status_chip(outcome.after))
+    fields = mono(", ".join(outcome.changed), 600)
+    state = (
+        join("the final state differs in ", fields)
+        if outcome.changed
+        else "the final state is equal"
+    )
+    return join(title("Outcome"), tag("div", ended, " ", state))

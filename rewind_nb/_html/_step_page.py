@@ -1,0 +1,177 @@
+"""A step: what it was given, what it did, what it asked, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rewind_nb._html._markup import Child, Html, join, note, tag, text
+from rewind_nb._html._parts import (
+    action_name,
+    chip,
+    count,
+    error_box,
+    facts,
+    heading,
+    mono,
+    page,
+    seconds,
+    sha,
+    source_chip,
+    spent,
+    status_chip,
+    title,
+    when,
+)
+from rewind_nb._html._value import mapping, shown
+from rewind_nb._text import PAID_ELSEWHERE
+
+if TYPE_CHECKING:
+    from rewind_nb._steps import Call, Step
+
+__all__ = ["step_html"]
+
+MAX_CALLS = 60_000  # characters of markup
+MAX_MESSAGES = 12
+
+
+def step_html(step: Step) -> str:
+    """A step as one self-contained piece of HTML, without script.
+
+    Example:
+        >>> "rw-override" in step_html(fork["analyse"])  # doctest: +SKIP
+        True
+    """
+    return page(
+        heading(
+            tag("span", f"Step {step.seq} ", action_name(step)),
+            source_chip(step.source),
+            status_chip(step.status),
+        ),
+        _facts(step),
+        tag("div", step.reason, class_="rw-line") if step.reason else None,
+        _error(step),
+        _section("Inputs", step.inputs, "step.inputs"),
+        _section("Read", step.reads, "step.reads"),
+        _line("Looked for and did not find: ", ", ".join(step.absent)),
+        _section("Wrote", step.writes, "step.writes"),
+        _deleted(step),
+        _result(step),
+        _line("Hidden state, not seen by the record: ", ", ".join(step.hidden_state)),
+        _calls(step),
+    )
+
+
+def _facts(step: Step) -> Html:
+    own = step.source not in PAID_ELSEWHERE
+    return facts(
+        join("of run ", mono(step.run_id)) if own else join("executed by ", mono(step.run_id)),
+        f"attempt {step.attempt + 1}" if step.attempt else None,
+        f"{step.live_calls} live, {step.played_calls} played back",
+        spent(step.usage),
+        seconds(step.duration_s),
+        f"{when(step.started_at)} UTC",
+        join("hash ", sha(step.hash)),
+    )
+
+
+def _error(step: Step) -> Html | None:
+    error = step.error
+    if error is None:
+        return None
+    raw = join(title("Raw output"), _pre(error.raw)) if error.raw is not None else None
+    trace = _fold("traceback", _pre(error.traceback[-4_000:])) if error.traceback else None
+    return error_box(error.type, error.message, raw, trace)
+
+
+def _section(name: str, values: dict[str, object], source: str) -> Html | None:
+    if not values:
+        return None
+    return join(title(name), mapping(values, f"… more fields than fit; {source} has them all"))
+
+
+def _line(words: str, names: str) -> Html | None:
+    return tag("div", words, mono(names, 400), class_="rw-line") if names else None
+
+
+def _deleted(step: Step) -> Html | None:
+    if step.deleted is None:
+        return None
+    rule, names = next(iter(step.deleted.items()))
+    words = "Deleted all but: " if rule == "keep" else "Deleted: "
+    return _line(words, ", ".join(names) or "nothing")
+
+
+def _result(step: Step) -> Html | None:
+    """The result, unless it is what was written under the same names."""
+    result = step.result
+    if result is None or result == {} or step.row.result is None:
+        return None
+    if isinstance(result, dict) and set(result) <= {key for key, _ in step.row.writes}:
+        return tag("div", "Its result holds fields of the same names.", class_="rw-line rw-dim")
+    return join(title("Result"), shown(result))
+
+
+# -- calls ----------------------------------------------------------------------------
+
+
+def _calls(step: Step) -> Html | None:
+    if not step.calls:
+        return None
+    kept: list[Html] = []
+    room = MAX_CALLS
+    for call in step.calls:
+        made = _call(call)
+        room -= len(made)
+        if room < 0:
+            left = count(len(step.calls) - len(kept), "more call")
+            kept.append(note(f"… {left}; step.calls has them all"))
+            break
+        kept.append(made)
+    return join(title("Calls"), *kept)
+
+
+def _call(call: Call) -> Html:
+    said: list[Child] = [f"{call.index} ", tag("b", call.kind), " "]
+    said += [mono(call.model or call.name, 100), " ", source_chip(call.source), " "]
+    if call.status != "complete":
+        said += [status_chip(call.status), " "]
+    if call.mismatched_model:
+        said += [chip(f"answered by {call.answered_by}", "!", "warn"), " "]
+    took = f"{spent(call.usage)}, " if call.kind == "model" else ""
+    said.append(tag("span", f"{took}{seconds(call.latency_s)}", class_="rw-dim"))
+    return tag("details", tag("summary", *said), *_exchange(call))
+
+
+def _exchange(call: Call) -> list[Child]:
+    """What was asked and answered: messages of a model, else request and response."""
+    error = error_box(call.error.type, call.error.message) if call.error else None
+    messages = call.messages
+    if not messages:
+        return [title("Request"), shown(call.request), *_answer(call), error]
+    asked = [_message(message) for message in messages[-MAX_MESSAGES:]]
+    earlier = len(messages) - len(asked)
+    left_out = note(f"… {count(earlier, 'earlier message')}; call.messages has them all")
+    return [left_out if earlier else None, *asked, *_answer(call), error]
+
+
+def _message(message: object) -> Html:
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+        return shown(message)
+    role = str(message.get("role", "message"))
+    return join(title(text(role, 40)), _pre(message["content"]))
+
+
+def _answer(call: Call) -> list[Child]:
+    if call.response is None:
+        return []
+    if call.text is not None:
+        return [title("Answer"), _pre(call.text)]
+    return [title("Response"), shown(call.response)]
+
+
+def _pre(words: str) -> Html:
+    return tag("pre", text(words, 4_000), class_="rw-pre rw-mono")
+
+
+def _fold(name: str, content: Html) -> Html:
+    return tag("details", tag("summary", name), content)
