@@ -583,7 +583,7 @@ def test_the_entry_point_is_this_command():
 
 
 def test_help_loads_none_of_the_heavy_libraries():
-    heavy = ("burr", "pandas", "networkx", "anywidget", "ipywidgets")
+    heavy = ("burr", "pandas", "sqlalchemy", "networkx", "anywidget")
     script = (
         "import sys; from rewind_nb.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"

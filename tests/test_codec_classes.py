@@ -514,6 +514,25 @@ def test_changed_fields_are_refused_and_named():
     assert encode(back) == data
 
 
+@pytest.mark.parametrize(
+    ("now", "missing", "added"), [("a", ["b"], []), ("abc", [], ["c"]), ("", ["a", "b"], [])]
+)
+def test_a_field_more_or_a_field_less_is_refused(now, missing, added):
+    data = encode(local(a=int, b=int)(1, 2))
+    new = make_dataclass("Report", list(now))
+    new.__module__, new.__qualname__ = "reports.monthly", "make.<locals>.Report"
+    know(new)
+    with pytest.raises(UnknownTypeError) as caught:
+        decode(data)
+    assert (caught.value.missing, caught.value.added) == (missing, added)
+
+
+def test_fields_in_another_order_are_the_same_fields():
+    data = encode(local(a=int, b=int)(1, 2))
+    know(local(b=int, a=int))
+    assert (decode(data).a, decode(data).b) == (1, 2)
+
+
 def test_changed_fields_of_a_model_are_refused_and_named():
     def make(**fields):
         return pydantic.create_model("Page", __module__="reports.monthly", **fields)
@@ -712,14 +731,15 @@ def test_a_decoder_that_fails_leaves_the_value_readable():
 
 
 def test_a_decoder_is_never_handed_a_placeholder():
-    kind = local()
-    register(Fraction, lambda f: kind(str(f)), lambda report: Fraction(report.total), name="frac")
+    kind, handed = local(), []
+    register(Fraction, lambda f: kind(str(f)), handed.append, name="frac")
     data = encode([Fraction(1, 3)])
     forget(kind)
     with pytest.raises(UnknownTypeError, match=r"reports\.monthly"):
         decode(data)
     assert decode(data, strict=False)[0].class_name == "frac"
     assert encode(decode(data, strict=False)) == data
+    assert not handed
 
 
 def test_a_type_that_is_not_registered_here_is_named():

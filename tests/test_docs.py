@@ -371,7 +371,10 @@ def test_the_fields_of_a_proof_are_documented():
 
 def test_all_is_sorted_and_complete():
     namespace = vars(rewind_nb)
-    modules = {m.name.removeprefix("rewind_nb.").partition(".")[0] for m in pkgutil.iter_modules(rewind_nb.__path__)}
+    modules = {
+        m.name.removeprefix("rewind_nb.").partition(".")[0]
+        for m in pkgutil.iter_modules(rewind_nb.__path__)
+    }
     own = {
         name
         for name, value in namespace.items()
@@ -399,7 +402,9 @@ def drawn_tree():
     """{class: (parent, other bases)} as `errors.__doc__` draws it."""
     found, path = {}, []
     for line in errors.__doc__.splitlines():
-        match = re.match(r"    ((?:│   |    )*)(?:├── |└── )?(\w+)(?: \((\w+)\))?(?:\s{2,}.*)?$", line)
+        match = re.match(
+            r"    ((?:│   |    )*)(?:├── |└── )?(\w+)(?: \((\w+)\))?(?:\s{2,}.*)?$", line
+        )
         if not match or not hasattr(errors, match[2]):
             continue
         depth = 0 if "──" not in line else len(match[1]) // 4 + 1

@@ -83,7 +83,14 @@ def test_the_sanitizer_lets_nothing_pass_but_ids_and_clocks():
 
     assert set(config) == {"DEFAULT", "run ids", "durations, in seconds", "moments"}
     assert sanitized("r_0123456789ab 0.012 s 2026-11-30 21:43:46 UTC") == "RUN DURATION MOMENT"
-    for kept in ("265d034503a7f8cb", "8 steps", "7,390 tokens", "5076.016", "3,733.088 g", "0 live"):
+    for kept in (
+        "265d034503a7f8cb",
+        "8 steps",
+        "7,390 tokens",
+        "5076.016",
+        "3,733.088 g",
+        "0 live",
+    ):
         assert sanitized(kept) == kept
 
 

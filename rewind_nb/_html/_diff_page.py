@@ -26,6 +26,7 @@ from rewind_nb._html._parts import (
 )
 from rewind_nb._html._value import shown
 from rewind_nb._secrets import redact
+from rewind_nb._text import shared_start
 from rewind_nb._words import word_diff
 
 if TYPE_CHECKING:
@@ -194,8 +195,7 @@ def prose(before: str, after: str) -> Html:
 
 def _shared(old: str, new: str) -> int:
     """How many leading characters are the same, back to the start of a word."""
-    pairs = enumerate(zip(old, new, strict=False))
-    same = next((i for i, (a, b) in pairs if a != b), min(len(old), len(new)))
+    same = shared_start(old, new)
     while same and not old[same - 1].isspace():
         same -= 1
     return same

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from html import escape
+from itertools import groupby
 
 from rewind_nb._secrets import redact
 from rewind_nb._text import visible
@@ -23,7 +24,7 @@ __all__ = ["Html", "join", "note", "row", "table", "tag", "text"]
 MAX_TEXT = 2_000  # characters of one text
 MAX_TABLE = 48_000  # characters of markup in one table
 
-_UNSEEN = re.compile(r"[^\x20-\x7e\n\t]")
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n\t]+")
 _VOID = {"br"}
 
 
@@ -79,7 +80,7 @@ def text(value: str, limit: int = MAX_TEXT) -> Html:
         '&lt;b&gt;<span class="rw-cut">… 1 more character</span>'
     """
     clean = redact(value)
-    shown = _UNSEEN.sub(_seen, escape(clean[:limit]))
+    shown = _UNUSUAL.sub(_seen, escape(clean[:limit]))
     if len(clean) <= limit:
         return Html(shown)
     left = len(clean) - limit
@@ -87,10 +88,9 @@ def text(value: str, limit: int = MAX_TEXT) -> Html:
 
 
 def _seen(match: re.Match[str]) -> str:
-    char = match[0]
-    if char.isprintable():
-        return char
-    return f'<span class="rw-unseen">{visible(char)}</span>'
+    runs = groupby(match[0], str.isprintable)
+    texts = ((printable, "".join(chars)) for printable, chars in runs)
+    return "".join(t if printable else f"<kbd>{visible(t)}</kbd>" for printable, t in texts)
 
 
 def note(words: str, name: str = "div") -> Html:

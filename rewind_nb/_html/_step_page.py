@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["step_html"]
 
-MAX_CALLS = 60_000  # characters of markup
+MAX_CALLS = 50_000  # characters of markup
 MAX_MESSAGES = 12
 
 
@@ -79,7 +79,7 @@ def _error(step: Step) -> Html | None:
     if error is None:
         return None
     raw = join(title("Raw output"), _pre(error.raw)) if error.raw is not None else None
-    trace = _fold("traceback", _pre(error.traceback[-4_000:])) if error.traceback else None
+    trace = _fold("traceback", _pre(error.traceback[-3_600:])) if error.traceback else None
     return error_box(error.type, error.message, raw, trace)
 
 
@@ -170,7 +170,7 @@ def _answer(call: Call) -> list[Child]:
 
 
 def _pre(words: str) -> Html:
-    return tag("pre", text(words, 4_000), class_="rw-pre rw-mono")
+    return tag("pre", text(words, 3_600), class_="rw-pre rw-mono")
 
 
 def _fold(name: str, content: Html) -> Html:

@@ -39,7 +39,7 @@ font-size:12px;unicode-bidi:isolate}
 .rw .rw-title{font-weight:600;margin:12px 0 3px}
 .rw .rw-scroll{overflow:auto;max-height:640px;max-width:100%}
 .rw .rw-cut{opacity:.75;font-style:italic}
-.rw .rw-unseen{font-family:monospace;font-size:.85em;border:1px solid var(--rw-line);
+.rw kbd{font-family:monospace;font-size:.85em;color:inherit;background:none;border:1px solid var(--rw-line);
 border-radius:3px;padding:0 2px;opacity:.85}
 .rw .rw-chip{display:inline-block;white-space:nowrap;font-size:12px;line-height:17px;padding:0 7px;
 border:1px solid var(--rw-c,var(--rw-line));border-radius:9px}

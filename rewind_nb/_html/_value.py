@@ -19,7 +19,7 @@ from rewind_nb._text import brief
 __all__ = ["kind_of", "mapping", "shown"]
 
 MAX_INLINE = 88
-MAX_VALUE = 4_000
+MAX_VALUE = 3_600
 MAX_DEPTH = 12
 
 _BRACKETS: dict[type, tuple[str, str]] = {

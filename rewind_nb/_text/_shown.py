@@ -1,0 +1,113 @@
+"""Text as it may be shown: redacted, then cut, with nothing in it that a terminal would obey.
+
+Control characters, escape sequences, bidi marks and lone surrogates become Python escapes,
+so text from a model can neither colour, hide nor reorder what stands around it. It is cut
+after it was redacted: half a key would not be recognised.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from rewind_nb._describe import short
+from rewind_nb._diff import MISSING
+from rewind_nb._secrets import redact
+
+__all__ = ["WIDTH", "brief", "cell", "clip", "columns", "middle", "page", "shared_start", "visible"]
+
+WIDTH = 100
+"""Columns of a line."""
+
+
+def visible(text: str) -> str:
+    r"""The text with every character that cannot be seen written as an escape.
+
+    Example:
+        >>> print(visible("a\x1b[31m\u202eb"))
+        a\x1b[31m\u202eb
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def clip(text: str, width: int) -> str:
+    """The text cut to a number of terminal columns, a wide character being two.
+
+    Example:
+        >>> clip("a long line", 8)
+        'a lon...'
+    """
+    if len(text) * 2 <= width or columns(text) <= width:
+        return text
+    kept, room = [], width - 3
+    for char in text:
+        room -= columns(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept) + "..."
+
+
+def columns(text: str) -> int:
+    """How many terminal columns a text takes at most."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+
+
+def brief(value: Any, width: int = 60) -> str:
+    """A value on one line, whatever it is; its own `repr` where that works.
+
+    Example:
+        >>> brief({"a": "x" * 50}, 20)
+        "{'a': 'xxxxxxxxxx..."
+        >>> brief(MISSING)
+        '(missing)'
+    """
+    if value is MISSING:
+        return "(missing)"
+    if isinstance(value, str):
+        value = redact(value)[: width + 1]
+    elif type(value) in (list, tuple) and len(value) > width:
+        value = value[:width]  # more than fits already
+    elif type(value) is dict and len(value) > width:
+        value = dict(islice(value.items(), width))
+    try:
+        text = redact(short(value, width=sys.maxsize))
+    except Exception as error:  # noqa: BLE001  (a user's __repr__ must not break a display)
+        text = f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
+    return clip(visible(text[: width + 1]), width)
+
+
+def middle(text: str, width: int) -> str:
+    """Cut in the middle: an override starts with its path and ends with its value."""
+    if len(text) <= width:
+        return text
+    head = (width - 3) // 2
+    return f"{text[:head]}...{text[len(text) - (width - 3 - head) :]}"
+
+
+def cell(text: object, width: int) -> str:
+    """One column of a table."""
+    shown = clip(visible(redact(str(text))), width)
+    return shown + " " * (width - columns(shown))
+
+
+def page(lines: Iterable[str]) -> str:
+    """The one door to the terminal."""
+    return "\n".join(clip(visible(redact(line)[: 2 * WIDTH]), WIDTH).rstrip() for line in lines)
+
+
+def shared_start(before: str, after: str) -> int:
+    """How many leading characters are the same; halved, for texts of many megabytes."""
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        same = before[low:middle] == after[low:middle]
+        low, high = (middle, high) if same else (low, middle - 1)
+    return low
