@@ -25,7 +25,7 @@ from rewind_nb._outcome import Applied
 from rewind_nb._run import Run
 from rewind_nb._session import Plan, Session
 from rewind_nb._store import Batch, Store, _read
-from rewind_nb._trajectory import Trajectory
+from rewind_nb._trajectory import Placed, Trajectory
 from rewind_nb.errors import ConfigError, did_you_mean
 
 Invocation = dict[str, Any]  # one run or resume call: seq, halt_after, halt_before, inputs
@@ -253,11 +253,19 @@ class Recording:
     run: Run
     trajectory: Trajectory
     _visits: dict[tuple[str, int], StepRow | None] = field(default_factory=dict)
+    _from: tuple[int, list[Placed]] | None = None
 
     @classmethod
     def of(cls, run: Run) -> Recording:
         """The recording of a run as it is now."""
         return cls(run.store, run, run._trajectory)  # noqa: SLF001
+
+    def rows(self, seq: int) -> list[Placed]:
+        """The steps from a position on, remembered for `step`."""
+        if self._from is None or self._from[0] != seq:
+            self._from = (seq, self.trajectory.rows(seq))
+            self._visits |= {(p.row.action, p.row.visit): p.row for p in self._from[1]}
+        return self._from[1]
 
     def step(self, action: str, visit: int) -> StepRow | None:
         """The recorded step at (action, visit)."""

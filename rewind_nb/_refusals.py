@@ -64,7 +64,7 @@ def refuse_changed_code(env: Env, recording: Recording, seq: int) -> None:
     Raises:
         CodeChangedError: an action at or after *seq* is not what it was.
     """
-    changed = changed_code(env.store, env.spec.code, recording.trajectory.rows(seq))
+    changed = changed_code(env.store, env.spec.code, recording.rows(seq))
     if changed:
         raise CodeChangedError(
             f"The code of {', '.join(map(repr, changed))} changed since run {recording.run.id} "

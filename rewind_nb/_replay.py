@@ -24,7 +24,7 @@ def new_replay(env: Env, run: Run, start: At | None) -> tuple[Execution, Tally, 
     refuse_running(run)
     recording = Recording.of(run)
     first = 0 if start is None else run[start].seq
-    expected = recording.trajectory.rows(first)
+    expected = recording.rows(first)
     entry = expected[0].row.action if expected else None
     for placed in expected:
         refuse_foreign(env, run, placed.row.action)

@@ -123,10 +123,17 @@ class TracingState(State):
         if not isinstance(operation, SetFields):
             for key in operation.reads():
                 if key in self:
-                    values[key] = copy.deepcopy(self[key])
+                    values[key] = self._own_copy(key)
             operation.validate(values)
         operation.apply_mutate(values)
         return self._with(values, self._written | set(operation.writes()), self._deleted)
+
+    def _own_copy(self, key: str) -> Any:
+        """A copy to append to: decoded afresh where the action has not looked at it yet."""
+        held = self._state[key]
+        if isinstance(held, Cell) and key not in self._reader.values:
+            return held.fresh()
+        return copy.deepcopy(self[key])
 
     def wipe(self, delete: list[str] | None = None, keep: list[str] | None = None) -> TracingState:
         """Burr's wipe; ``keep`` is remembered as the rule it is."""
