@@ -1,0 +1,271 @@
+"""Where runs and forks stop, what inputs their steps get, and how they go on."""
+
+import apps
+import pytest
+from burr.core import ApplicationBuilder, State, action, default, when
+
+from rewind_nb import Rewind
+from rewind_nb.errors import ConfigError, RunBusyError, StepLimitError
+
+
+def names(run):
+    return [s.action for s in run.steps]
+
+
+def test_a_run_stops_after_and_before_what_it_is_told(store):
+    rw = Rewind(apps.human_app(), store=store)
+
+    before = rw.run(halt_before=["hear"], inputs={"topic": "x"})
+    after = rw.run(halt_after=["ask"], inputs={"topic": "x"})
+
+    assert names(before) == names(after) == ["ask"]
+    assert before.status == "halted"
+    assert before.next_action == "hear"
+
+
+def test_the_first_action_executes_even_if_it_is_to_be_halted_before(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = rw.run(halt_before=["ask", "hear"], inputs={"topic": "x"})
+
+    assert names(run) == ["ask"]
+
+
+def test_a_tag_names_its_actions(store):
+    @action(reads=[], writes=["a"], tags=["stop-here"])
+    def one(state: State) -> State:
+        return state.update(a=1)
+
+    @action(reads=[], writes=["b"])
+    def two(state: State) -> State:
+        return state.update(b=1)
+
+    app = (
+        ApplicationBuilder()
+        .with_actions(one, two)
+        .with_transitions(("one", "two"))
+        .with_entrypoint("one")
+        .build()
+    )
+    assert names(Rewind(app, store=store).run(halt_after=["@tag:stop-here"])) == ["one"]
+
+
+def test_an_unknown_halt_condition_is_refused_with_near_misses(store):
+    rw = Rewind(apps.human_app(), store=store)
+
+    with pytest.raises(ConfigError, match="Did you mean 'hear'"):
+        rw.run(halt_after=["heer"])
+    with pytest.raises(ConfigError, match=r"\['hear'\]"):
+        rw.run(halt_after="hear")
+    assert store.runs() == []
+
+
+def test_a_run_that_halts_for_a_human_and_is_resumed_is_one_run(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = apps.run_human_app(rw)
+
+    assert len(store.runs()) == 1
+    assert names(run) == ["ask", "hear", "weigh", "ask", "hear", "weigh", "close"]
+    assert [s.inputs for s in run.steps if s.action == "hear"] == [
+        {"reply": "no"},
+        {"reply": " by bus "},
+    ]
+    assert run.state["minutes"] == "What about buses? by bus"
+
+
+def test_resuming_a_question_without_its_answer_is_an_error_not_the_old_answer(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = rw.run(halt_before=["hear"], inputs={"topic": "trains"})
+    run = rw.resume(run, inputs={"reply": "no", "topic": "buses"}, halt_before=["hear"])
+
+    with pytest.raises(ValueError, match="reply"):
+        rw.resume(run)
+
+
+def test_a_fork_passes_its_parents_earlier_halts_with_the_recorded_inputs(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = apps.run_human_app(rw)
+
+    fork = rw.fork(run, 0, inputs={"topic": "boats"})
+
+    assert names(fork) == names(run)
+    assert fork["hear", 1].inputs == {"reply": "no"}
+    assert fork["ask", 2].inputs == {"topic": "buses"}
+    assert fork["ask", 1].inputs == {"topic": "boats"}
+    assert fork.status == "complete"
+    assert rw.replay(fork).ok
+
+
+def test_a_fork_stops_at_its_parents_last_halt_conditions(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = rw.run(halt_before=["hear"], inputs={"topic": "trains"})
+    run = rw.resume(run, inputs={"reply": "no", "topic": "buses"}, halt_before=["hear"])
+
+    fork = rw.fork(run, ("hear", 1), inputs={"reply": "not yet"}, halt_after=["weigh"])
+    same = rw.fork(run, ("hear", 1))
+
+    assert names(fork) == ["ask", "hear", "weigh"]
+    assert names(same) == names(run)
+    assert same.status == "halted"
+    assert same.next_action == "hear"
+
+
+def test_a_fork_that_needs_an_input_the_recording_lacks_halts_there_and_can_go_on(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = rw.run(halt_before=["hear"], inputs={"topic": "trains"})
+    run = rw.resume(run, inputs={"reply": "by bus"}, halt_after=["close"])
+    assert run.status == "complete"
+
+    fork = rw.fork(run, "hear", inputs={"reply": "no"})
+
+    assert names(fork) == ["ask", "hear", "weigh"]
+    assert fork.status == "halted"
+    assert fork.next_action == "ask"
+    assert "topic" in repr(fork)
+    done = rw.resume(fork, inputs={"topic": "boats", "reply": "by boat"}, halt_after=["close"])
+    assert done.id == fork.id
+    assert done.state["minutes"] == "What about boats? by boat"
+    assert rw.replay(done).ok
+    assert store.verify().ok
+
+
+def test_a_fork_may_be_resumed_by_another_rewind_of_the_same_application(store):
+    run = Rewind(apps.human_app(), store=store).run(halt_before=["hear"], inputs={"topic": "x"})
+
+    again = Rewind(apps.human_app(), store=store).resume(run.id[:8], inputs={"reply": "a train"})
+
+    assert again.status == "complete"
+
+
+def test_a_fork_that_no_longer_ends_is_stopped(store):
+    rw = Rewind(apps.loop_app(), store=store)
+    run = rw.run(inputs={"by": 1})
+
+    with pytest.raises(StepLimitError, match="max_steps"):
+        rw.fork(run, 0, output={"n": -100}, max_steps=7)
+
+    assert rw.last_run.status == "failed"
+    assert len(rw.last_run) == 8  # the override's own step executes nothing
+
+
+def test_a_run_that_is_running_is_not_forked_replayed_or_resumed(store):
+    rw = Rewind(apps.loop_app(), store=store)
+    refused = []
+
+    def watch(event):
+        if event.name == "step_ended" and not refused:
+            for verb in (lambda r: rw.fork(r, 0), rw.replay, rw.resume):
+                try:
+                    verb(rw.store.run(event.run_id))
+                except RunBusyError as error:
+                    refused.append(str(error))
+
+    rw.on(watch)
+    run = rw.run(inputs={"by": 1})
+
+    assert len(refused) == 3
+    assert "still running" in refused[0]
+    assert run.status == "complete"
+    assert rw.fork(run, 0).status == "complete"
+
+
+def test_states_to_start_with_replace_the_applications(store):
+    rw = Rewind(apps.loop_app(), store=store)
+    run = rw.run(state={"n": 2, "extra": (1,)}, inputs={"by": 1})
+
+    assert names(run) == ["count", "report"]
+    assert run.state_at(0)["extra"] == (1,)
+    assert rw.replay(run).ok
+
+
+def test_a_builder_is_called_for_each_run(store):
+    built = []
+
+    def make():
+        built.append(1)
+        return apps.loop_app()
+
+    rw = Rewind(make, store=store)
+    first = len(built)
+    run = rw.run(inputs={"by": 1})
+    rw.fork(run, 1)
+
+    assert len(built) == first + 2
+
+
+def test_what_is_no_application_is_refused_with_what_to_pass(store):
+    with pytest.raises(ConfigError, match="built Burr application"):
+        Rewind(3, store=store)
+    with pytest.raises(ConfigError, match="returned int"):
+        Rewind(lambda: 3, store=store)
+    with pytest.raises(ConfigError, match="cache mode"):
+        Rewind(apps.loop_app(), store=store, cache="maybe")
+    with pytest.raises(ConfigError, match="Did you mean 'count'"):
+        Rewind(apps.loop_app(), store=store, always_run=["cuont"])
+    rw = Rewind(apps.loop_app(), store=store)
+    run = rw.run(inputs={"by": 1})
+    with pytest.raises(ConfigError, match="reuse="):
+        rw.fork(run, 0, reuse="maybe")
+
+
+def test_a_run_of_another_application_is_refused_by_name(store):
+    from rewind_nb.errors import StepNotFoundError
+
+    run = Rewind(apps.loop_app(), store=store).run(inputs={"by": 1})
+    other = Rewind(apps.branch_app(), store=store)
+
+    for verb in (lambda: other.fork(run, 0), lambda: other.replay(run)):
+        with pytest.raises(StepNotFoundError, match="does not have"):
+            verb()
+
+
+def test_an_application_that_was_advanced_already_goes_on_from_there(store):
+    app = apps.loop_app()
+    app.step(inputs={"by": 1})
+    rw = Rewind(app, store=store)
+
+    run = rw.run(inputs={"by": 1})
+
+    assert [s.writes.get("n") for s in run.steps] == [2, 3, None]
+    assert rw.replay(run).ok
+    assert rw.fork(run, 0).state == run.state
+
+
+def test_a_patch_goes_into_what_was_recorded(store):
+    @action(reads=[], writes=["report"])
+    def make(state: State) -> tuple[dict, State]:
+        apps.ran("make")
+        groups = {"A": {"total": 3}, "B": {"total": 4}}
+        return {"report": groups, "other": 1}, state.update(report=groups)
+
+    @action(reads=["report"], writes=["sum"])
+    def add(state: State) -> State:
+        return state.update(sum=sum(g["total"] for g in state["report"].values()))
+
+    app = (
+        ApplicationBuilder()
+        .with_actions(make, add)
+        .with_transitions(("make", "add", when(sum=0)), ("make", "add", default))
+        .with_state(sum=1)
+        .with_entrypoint("make")
+        .build()
+    )
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    apps.CALLS.clear()
+
+    short = rw.fork(run, "make", patch={"report.A.total": 10})
+    long = rw.fork(run, "make", patch=[{"op": "replace", "path": "/report/A/total", "value": 10}])
+    called = rw.fork(run, "make", patch=lambda out: {"report.A.total": out["report"]["B"]["total"]})
+
+    assert short.state == long.state
+    assert short.state["sum"] == 14
+    assert called.state["sum"] == 8
+    assert not apps.CALLS
+    assert short["make"].result == {"report": {"A": {"total": 10}, "B": {"total": 4}}, "other": 1}
+    assert short.override_words == long.override_words == "replace report.A.total = 10"
+    assert called.override_words.endswith("(callback)")
+    diff = rw.diff(run, short)
+    assert diff.divergence.path == "report.A.total"
+    assert [c.path for c in diff.changes] == ["report.A.total", "sum"]
+    assert diff.changes[1].cause == "read 'report' (step 0 'make')"
+    assert [link.action for link in diff.why("sum")[0]] == ["make", "add"]
