@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rewind_nb._rewind import Rewind
     from rewind_nb._run import Artifact, Run
     from rewind_nb._steps import Call, Step
-    from rewind_nb._store import Store
-    from rewind_nb.capture.artifacts import artifact
-    from rewind_nb.capture.chat import ChatModel
+    from rewind_nb._store import Store, VerifyReport
+    from rewind_nb.capture.artifacts import WrittenArtifact, artifact
+    from rewind_nb.capture.chat import ChatModel, ChatReply
     from rewind_nb.capture.clock import now, random, uuid4
     from rewind_nb.capture.tools import tool
 
@@ -37,6 +37,7 @@ _LAZY = {
     "Call": "_steps",
     "Change": "_compare",
     "ChatModel": "capture.chat",
+    "ChatReply": "capture.chat",
     "Diff": "_compare",
     "Divergence": "_divergence",
     "Proof": "_proof",
@@ -44,6 +45,8 @@ _LAZY = {
     "Run": "_run",
     "Step": "_steps",
     "Store": "_store",
+    "VerifyReport": "_store",
+    "WrittenArtifact": "capture.artifacts",
     "artifact": "capture.artifacts",
     "now": "capture.clock",
     "random": "capture.clock",
@@ -57,6 +60,7 @@ __all__ = [
     "Call",
     "Change",
     "ChatModel",
+    "ChatReply",
     "Diff",
     "Divergence",
     "Event",
@@ -72,6 +76,8 @@ __all__ = [
     "Store",
     "Unresolved",
     "Usage",
+    "VerifyReport",
+    "WrittenArtifact",
     "artifact",
     "now",
     "random",

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rewind_nb import _codec
 from rewind_nb._align import align
-from rewind_nb._describe import short
+from rewind_nb._describe import plural, short
 from rewind_nb._diff import MISSING, diff_nodes
 from rewind_nb._divergence import Divergence
-from rewind_nb._model import StepRow
+from rewind_nb._model import Override, StepRow
 from rewind_nb._run import Run, Step
 from rewind_nb.errors import NotFoundError, did_you_mean
 
@@ -239,17 +239,41 @@ class Diff:
             cause = "the path of execution changed"
             yield Change(step.seq, step.action, step.visit, "@step", old, new, kind, cause)
             return
+        cause = self._cause(pair)
+        for path, old, new, kind in self._entering_changes(pair):
+            why = cause if cause == "override" else "another initial state"
+            yield Change(step.seq, step.action, step.visit, path, old, new, kind, why)
         if pair.same and before.row.inputs == after.row.inputs:
             return
-        cause = self._cause(pair)
         for path, old, new, kind in _field_changes(before, after):
             yield Change(step.seq, step.action, step.visit, path, old, new, kind, cause)
+
+    def _entering_changes(self, pair: Pair) -> Iterator[tuple[str, Any, Any, str]]:
+        """State that differs as it enters a step without any step having written it."""
+        before, after = pair.before, pair.after
+        if before is None or after is None:
+            return
+        overridden = [k for o in self._own_overrides(after) if o.kind == "state" for k in o.value]
+        if pair is self.pairs[0] and before.seq == after.seq == 0:
+            overridden = []  # the whole state is compared
+        elif not overridden:
+            return
+        ours, theirs = (dict(s.row.state or ()) for s in (before, after))
+        if overridden and not ours:
+            ours = dict(self.a.entering_manifest(before))
+        for key in overridden or dict.fromkeys([*ours, *theirs]):
+            if ours.get(key) != theirs.get(key):
+                yield from node_changes(before, ours.get(key), theirs.get(key), "", key)
+
+    def _own_overrides(self, step: Step) -> tuple[Override, ...]:
+        """The overrides of the second run, at the step they are for."""
+        origin = self.b.origin
+        return self.b.overrides if origin is not None and origin.at == step.seq else ()
 
     def _cause(self, pair: Pair) -> str:
         after = pair.after
         assert after is not None  # noqa: S101  (both sides are there)
-        own = [o for o in self.b.overrides if self.b.origin and after.seq == self.b.origin.at]
-        if own:
+        if self._own_overrides(after):
             return "override"
         changed = self._changed_reads(pair)
         if changed:
@@ -300,8 +324,9 @@ class Diff:
             return f"<Diff {self.a.id} = {self.b.id}: identical, {len(self.pairs)} steps>"
         changed = len({(c.action, c.visit) for c in self.changes})
         return (
-            f"<Diff {self.a.id} -> {self.b.id}: {len(self.changes)} changes in {changed} steps, "
-            f"{self.shared_steps} steps shared; first: {self.divergence}>"
+            f"<Diff {self.a.id} -> {self.b.id}: {plural(len(self.changes), 'change')} in "
+            f"{plural(changed, 'step')}, {plural(self.shared_steps, 'step')} shared; "
+            f"first: {self.divergence}>"
         )
 
     def _repr_html_(self) -> str:

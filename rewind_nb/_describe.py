@@ -49,6 +49,16 @@ def short(value: Any, width: int = WIDTH) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> plural(1, "step"), plural(2, "step")
+        ('1 step', '2 steps')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _plain(value: Any) -> str:
     if type(value) in (dict, list, tuple, bytes):
         return repr(value).replace("\n", " ")

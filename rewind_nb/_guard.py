@@ -48,8 +48,8 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if guard is not None:
         refused = ReplayConnectionError(
             f"A replay tried to connect to {args[1]!r}. A replay makes no live call; this "
-            "request was not captured, so it could not be played back. Make it through "
-            "httpx or inside a @tool, or fork the run instead of replaying it."
+            "request was not captured, so it could not be played back. Make it through a "
+            "ChatModel or inside a @tool, or fork the run instead of replaying it."
         )
         guard.append(refused)
         raise refused

@@ -13,6 +13,7 @@ from typing import Any
 from rewind_nb._model import Event
 from rewind_nb._secrets import redact
 
+SHOWN = 3  # problems kept of one run: a hook that always raises says nothing new
 Hook = Callable[[Event], Any]
 
 
@@ -38,9 +39,9 @@ class Hooks:
 
     def note(self, event: Event, error: Exception) -> None:
         """Remember that a hook raised."""
-        self.problems.append(
-            redact(f"a hook raised {type(error).__name__} on {event.name}: {error}")
-        )
+        problem = redact(f"a hook raised {type(error).__name__} on {event.name}: {error}")
+        if problem not in self.problems and len(self.problems) < SHOWN:
+            self.problems.append(problem)
 
 
 class HookSpan:

@@ -69,7 +69,7 @@ def step_source(ctx: StepContext) -> Source:
     if not sources:
         unchanged = ctx.artifacts and all(a.source == "render-cache" for a in ctx.artifacts)
         return "render-cache" if unchanged else "live"
-    return "tool-cache" if set(sources) == {"tool-cache"} else "cache"
+    return "tool-cache" if all(call.kind == "tool" for call in ctx.calls) else "cache"
 
 
 def cells_after(before: Cells, deleted: DeletionRule, written: Cells) -> dict[str, Cell]:

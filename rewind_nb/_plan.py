@@ -92,6 +92,13 @@ def plan_override(target: Target, kind: str, value: Any, call: int) -> Planned:
         OverrideError: the step cannot consume it; the message says what it could.
         NotEncodableError: its value cannot be stored.
     """
+    if target.row.source == "override" and kind not in ("output", "patch"):
+        raise OverrideError(
+            f"The output of step {target.name} was itself supplied by an override, so it executes "
+            f"nothing that could consume {kind}=. Use output= or patch=, or fork the run it "
+            "was forked from.",
+            override=kind,
+        )
     checker = _CHECKS.get(kind)
     planned = checker(target, value) if checker else _plan_call(target, kind, value, call)
     _codec.encode(planned.override.value, path=f"{kind}=")
@@ -172,7 +179,7 @@ def _unread(target: Target, key: str, observed: list[str]) -> OverrideError:
     hint = (
         f"The first later step that reads it is {later}: fork at that step."
         if later
-        else did_you_mean(key, observed)
+        else _near(key, observed).strip()
     )
     reads = ", ".join(map(repr, observed)) or "nothing"
     return OverrideError(
@@ -281,6 +288,12 @@ def _produced(target: Target, kind: str, value: Any, recorded: Any) -> tuple[Any
     return value(recorded), True
 
 
+def _near(name: str, known: Sequence[str]) -> str:
+    """Near misses, where the message lists the names already."""
+    hint = did_you_mean(name, known)
+    return f" {hint}" if hint.startswith("Did") else ""
+
+
 def _check_keys(
     target: Target, kind: str, value: Mapping[Any, Any], allowed: Sequence[str], verb: str
 ) -> None:
@@ -288,8 +301,8 @@ def _check_keys(
         if key not in allowed:
             shown = ", ".join(map(repr, allowed)) or "nothing"
             raise OverrideError(
-                f"{kind}= names {key!r}; step {target.name} {verb}: {shown}. "
-                f"{did_you_mean(str(key), allowed)}",
+                f"{kind}= names {key!r}; step {target.name} {verb}: {shown}."
+                f"{_near(str(key), allowed)}",
                 override=kind,
                 key=key,
             )

@@ -9,6 +9,7 @@ from typing import Any
 from rewind_nb import _codec
 from rewind_nb._burr import Machine
 from rewind_nb._compare import error_text
+from rewind_nb._describe import plural
 from rewind_nb._diff import MISSING, diff_nodes
 from rewind_nb._divergence import Divergence
 from rewind_nb._drive import Ended, Script, stopped_by
@@ -85,10 +86,12 @@ class Proof:
         verdict = "ok" if self.ok else "NOT identical"
         text = (
             f"<Proof {verdict}: {self.identical}/{self.steps} steps identical, "
-            f"{self.live_calls} live calls, {self.tokens} tokens"
+            f"{plural(self.live_calls, 'live call')}, {self.tokens} tokens"
         )
         if self.recorded_tokens:
-            text += f" (recorded: {self.recorded_calls} calls, {self.recorded_tokens} tokens)"
+            text += (
+                f" (recorded: {plural(self.recorded_calls, 'call')}, {self.recorded_tokens} tokens)"
+            )
         if self.applied:
             text += f", {self.applied} applied from an override"
         if self.code_changed:
@@ -257,7 +260,7 @@ def _tokens(store: Store, rows: list[StepRow]) -> int | None:
         if row.live_calls + row.played_calls == 0:
             continue
         for call in store.read(_read.call_rows, (row.run_id, row.path, row.seq, row.attempt)):
-            if call.kind == "model" and call.status == "complete":
+            if call.kind == "model" and call.status == "complete" and call.source != "override":
                 if call.usage is None or call.usage.total_tokens is None:
                     return None
                 total += call.usage.total_tokens

@@ -6,9 +6,10 @@ next), then drives it, sync or async; the twins share everything but the driver.
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from rewind_nb import _codec
 from rewind_nb._burr import read_app
@@ -29,6 +30,20 @@ from rewind_nb.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from burr.core import Application
+
+P = ParamSpec("P")
+
+
+def _twin_of(
+    _sync: Callable[Concatenate[Rewind, P], Run],
+) -> Callable[[Callable[..., Any]], Callable[Concatenate[Rewind, P], Coroutine[Any, Any, Run]]]:
+    """Give an async method the signature of its sync twin."""
+
+    def typed(method: Callable[..., Any]) -> Any:
+        method.__signature__ = inspect.signature(_sync)  # type: ignore[attr-defined]
+        return method
+
+    return typed
 
 
 class Rewind:
@@ -271,6 +286,7 @@ class Rewind:
         execution = self._new_fork(**_arguments(locals()))
         return self._go(execution, "afork")
 
+    @_twin_of(fork)
     async def afork(self, run: Run | str, at: At, **given: Any) -> Run:
         """`fork` for async applications; the same arguments."""
         return await self._ago(self._new_fork(run=run, at=at, **given))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewind_nb import _codec, _owner
-from rewind_nb._describe import describe_override
+from rewind_nb._describe import describe_override, plural
 from rewind_nb._model import (
     ArtifactRow,
     ErrorInfo,
@@ -241,6 +241,10 @@ class Run:
         """The final state as value hashes."""
         return dict(self._trajectory.state_entering(len(self)))
 
+    def entering_manifest(self, step: Step) -> Manifest:
+        """The state entering a step as value hashes."""
+        return self._trajectory.state_entering(step.seq)
+
     @property
     def state_hash(self) -> str:
         """A hash of the final state, its key order included."""
@@ -336,11 +340,11 @@ class Run:
     def __repr__(self) -> str:
         played = sum(s.played_calls for s in self.steps if s.source not in ("inherited", "reused"))
         parts = [f"Run {self.id}", *([f"{self.label!r}"] if self.label else []), self.status]
-        parts.append(f"{len(self)} steps")
+        parts.append(plural(len(self), "step"))
         if self.kind != "record":
             parts.append(self.describe())
         elif played:
-            parts.append(f'{played} calls played back (cache="refresh" asks again)')
+            parts.append(f'{plural(played, "call")} played back (cache="refresh" asks again)')
         if self.note:
             parts.append(self.note)
         return f"<{', '.join(parts)}>"

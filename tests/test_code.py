@@ -721,7 +721,7 @@ def test_no_code_of_the_users_is_executed(lab):
     "target",
     [len, str.upper, "".join, [].append, dict.fromkeys, (1).__add__, print, type, object, None, 5]
     + [functools.partial(print, 1), functools.lru_cache(len), list[int], int | None, sys, range],
-    ids=repr,
+    ids=lambda target: type(target).__name__,
 )
 def test_anything_has_a_fingerprint(target):
     assert fingerprint(target).digest == fingerprint(target).digest

@@ -359,7 +359,7 @@ class Point(NamedTuple):
         (memoryview(b"x"), "memoryview"),
         (ValueError("x"), "ValueError"),
         (threading.Lock(), "_thread.lock"),
-        (Path("x"), "pathlib.PosixPath"),
+        (re.compile("x"), "re.Pattern"),
         (types.SimpleNamespace(), "types.SimpleNamespace"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",

@@ -227,6 +227,19 @@ def test_the_stored_form_of_arrays_never_changes():
     }  # fmt: skip
 
 
+def test_the_stored_form_of_a_frame_never_changes():
+    frame = pd.DataFrame(
+        {"n": pd.array([1, None], "Int8")}, index=pd.Index(["x", "y"], dtype=object)
+    )
+    assert encode(frame).decode() == (
+        '{"$":"pandas.DataFrame","v":[{"$":"pandas.Masked","dtype":"Int8",'
+        '"v":{"$":"numpy.ndarray","dtype":"|i1","shape":[2],"v":"AQA="},'
+        '"mask":{"$":"numpy.ndarray","dtype":"|b1","shape":[2],"v":"AAE="}}],'
+        '"index":{"$":"pandas.Index","v":{"$":"numpy.ndarray","dtype":"O","shape":[2],"v":["x","y"]},'
+        '"name":null},"columns":COLUMNS}'
+    ).replace("COLUMNS", encode(frame.columns).decode())
+
+
 def test_numbers_of_different_types_have_different_encodings():
     kinds = [
         1,
@@ -551,6 +564,7 @@ def test_a_refused_attribute_of_a_frame_names_its_path():
 TWO = '{"$":"pandas.RangeIndex","v":[0,2,1],"name":null}'
 DAMAGED = [
     '{"$":"numpy.ndarray","dtype":"=f8","shape":[2],"v":"AAAAAAAAAAA="}',
+    '{"$":"numpy.ndarray","dtype":"=f8","shape":[1],"v":"AAAAAAAAAAAAAAAAAAAAAA=="}',
     '{"$":"numpy.ndarray","dtype":"=f8","shape":[-1],"v":""}',
     '{"$":"numpy.ndarray","dtype":"=f8","shape":[0.0],"v":""}',
     '{"$":"numpy.ndarray","dtype":"=f8","shape":[1e999],"v":""}',

@@ -94,6 +94,21 @@ def test_a_frame_of_changes_has_its_dtypes_with_and_without_changes(store):
         assert dtypes(frame) == CHANGE_COLUMNS
 
 
+def test_dtypes_are_what_they_are_documented_to_be():
+    documented = {
+        "seq": "int64",
+        "action": "string",
+        "duration_s": "float64",
+        "started_at": "datetime64[us, UTC]",
+        "input_tokens": "Int64",
+        "live_calls": "int64",
+    }
+
+    assert {name: str(STEP_COLUMNS[name]) for name in documented} == documented
+    assert (str(RUN_COLUMNS["at"]), str(CALL_COLUMNS["total_tokens"])) == ("Int64", "Int64")
+    assert (str(FIELD_COLUMNS["value"]), str(CHANGE_COLUMNS["before"])) == ("object", "object")
+
+
 def test_the_columns_that_others_rely_on_are_there():
     promised = (
         "run_id seq action visit source started_at duration_s input_tokens output_tokens "

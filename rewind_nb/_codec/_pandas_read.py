@@ -34,7 +34,7 @@ def _with_extras(item: Any, strict: bool, attrs: Node = None, unique: Node = Fal
 
 def _read_index(strict: bool, /, v: Node, name: Node, freq: Node = None) -> Any:
     pandas, array, label = load("pandas"), from_node(v, strict), from_node(name, strict)
-    index = pandas.Index(array, dtype=array.dtype, name=label, tupleize_cols=False)
+    index = pandas.Index(array, dtype=array.dtype, name=label)
     if freq is not None:
         index.freq = text(freq)
     return index

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["diff_html", "divergence_box", "is_prose", "prose"]
 
 MAX_SHARED = 6  # shared steps listed
-MAX_PROSE = 6_000  # characters of each side that are compared word by word
+MAX_PROSE = 3_000  # characters of each side that are compared word by word
 KEPT = 120  # characters at each end of a stretch that stayed the same
 
 _KINDS = {

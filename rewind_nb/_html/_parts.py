@@ -102,7 +102,8 @@ def mono(words: str, limit: int = 300) -> Html:
 
 def sha(digest: str | None, length: int = 12) -> Html:
     """The start of a hash."""
-    return mono(digest[:length]) if digest else tag("span", "(missing)", class_="rw-dim")
+    start = tag("span", (digest or "")[:length], class_="rw-mono rw-keep")
+    return start if digest else tag("span", "(missing)", class_="rw-dim")
 
 
 def number(value: Child) -> Html:

@@ -54,7 +54,7 @@ border:0;border-bottom:1px solid var(--rw-line);background:none;white-space:norm
 .rw table.rw-table tbody tr:nth-child(n){background:none}
 .rw table.rw-table tbody tr:last-child td{border-bottom:0}
 .rw table.rw-table .rw-n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-.rw table.rw-table .rw-keep{white-space:nowrap}
+.rw table.rw-table .rw-keep{white-space:nowrap;overflow-wrap:normal}
 .rw .rw-path{width:max-content;max-width:250px}
 .rw table.rw-table .rw-wide{min-width:180px;max-width:420px}
 .rw table.rw-table .rw-group td{padding:5px 6px;background:var(--rw-soft)}

@@ -1,13 +1,26 @@
 """The store: where runs live. One SQLite file by default, `:memory:` for tests.
 
 This package is the only home of SQLAlchemy. `Store` is public; what it does beneath its
-public methods is split by concern: `_engine` (connections, the writer thread), `_schema`
-(tables, row hashes), `_contents` (content-addressed values), `_read` (rows and
-trajectories), `_verify` (re-deriving every hash).
+public methods is split by concern, each module knowing only those above it::
+
+    _errors     what SQLite and the system say, as errors that say what to do
+    _file       finding, judging and making the file; taking turns at it
+    _schema     tables; how a record becomes a row and comes back; hashes
+    _migrate    older stores
+    _engine     `Database`: connections, fork, the WAL-reset bug
+    _writer     the one thread that commits, and what it promises
+    _delta      what is new in a value
+    _contents   content-addressed values
+    _batch      what is committed together
+    _read       queries
+    _chain      the hash over a trajectory
+    _verify     everything derived again
+    _store      `Store`
 """
 
+from rewind_nb._store._batch import Batch
 from rewind_nb._store._contents import Content
-from rewind_nb._store._store import Batch, Store
+from rewind_nb._store._store import Store
 from rewind_nb._store._verify import VerifyReport
 
 __all__ = ["Batch", "Content", "Store", "VerifyReport"]

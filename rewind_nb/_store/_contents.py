@@ -1,31 +1,45 @@
 """Content-addressed values: written once, shared by every run, stored as what is new.
 
 A chat history that grows by one message shares nearly all of its encoding with the value
-before it. Such a value is stored as (base, cut, body): its content is the first `cut`
-bytes of the base's content, then `body`. So a list that grows costs its new part a step,
-and reading it back costs one query over the chain.
+before it. Such a value is stored as the edits (`_delta`) that turn that one, its `base`,
+into it. So a list that grows costs its new part a step, wherever in the value it is, and
+reading it back costs one query over the chain of bases. A chain may be as long as the value
+is large, so that reading a value never costs much more than its own bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from rewind_nb._store._delta import apply, delta
+from rewind_nb._store._engine import raw
+from rewind_nb._store._writer import Statement
 from rewind_nb.errors import StoreCorruptError
 
-MIN_SAVING = 256  # bytes; below it a delta is not worth the second row
+WORTH_A_DELTA = 512  # bytes; a smaller value is stored whole
+FREE_DEPTH = 64  # bases that any value may have beneath it
+BYTES_PER_BASE = 64  # a larger value may have one more for each of these
 
-INSERT = "INSERT OR IGNORE INTO contents (hash, base, cut, body) VALUES (?, ?, ?, ?)"
-INSERT_BLOB = "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?, ?)"
+# A delta is stored only where its base is; the whole value only where no delta was.
+INSERT_DELTA = (
+    "INSERT OR IGNORE INTO contents (hash, base, depth, body)"
+    " SELECT ?, id, depth + 1, ? FROM contents WHERE hash = ? AND depth < ?"
+)
+INSERT_WHOLE = "INSERT OR IGNORE INTO contents (hash, depth, body) VALUES (?, 0, ?)"
 
-_CHAIN = sa.text(
-    "WITH RECURSIVE chain(depth, base, cut, body) AS ("
-    " SELECT 0, base, cut, body FROM contents WHERE hash = :hash"
-    " UNION ALL"
-    " SELECT depth + 1, c.base, c.cut, c.body FROM chain JOIN contents c ON c.hash = chain.base"
-    ") SELECT base, cut, body FROM chain ORDER BY depth DESC"
+_CHAIN = (
+    "WITH RECURSIVE chain(depth, id, base, body) AS ("
+    " SELECT depth, id, base, body FROM contents WHERE hash = ?"
+    " UNION ALL SELECT c.depth, c.id, c.base, c.body"
+    " FROM chain JOIN contents c ON c.id = chain.base AND c.id < chain.id"  # never in a circle
+    ") SELECT depth, base, body FROM chain"
 )
 
 
@@ -36,33 +50,54 @@ class Content(NamedTuple):
     data: bytes
 
 
-def content_row(content: Content, like: Content | None) -> tuple[str, str | None, int, bytes]:
-    """The row of *content*, as a delta to *like* where that saves space."""
-    if like is not None and like.hash != content.hash:
-        cut = common_prefix(like.data, content.data)
-        if cut >= MIN_SAVING and cut * 2 >= len(content.data):
-            return content.hash, like.hash, cut, content.data[cut:]
-    return content.hash, None, 0, content.data
+class Recent:
+    """The last value of each kind that was stored, for the next one to be like it.
 
-
-def common_prefix(a: bytes, b: bytes) -> int:
-    """The number of leading bytes that *a* and *b* share.
-
-    Example:
-        >>> common_prefix(b"[1,2]", b"[1,2,3]")
-        4
+    Requests and results have no value before them that their writer could name, yet each
+    repeats the history that the one before it held. Values that begin alike are of a kind.
     """
-    high = min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
-    low = 0
-    while high - low > 1:  # a[:low] == b[:low], a[:high] != b[:high]
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
+
+    BEGINNING = 24  # bytes
+    SMALLEST, LARGEST = 1 << 10, 1 << 22  # bytes
+    KINDS = 16
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: OrderedDict[bytes, Content] = OrderedDict()
+
+    def like(self, content: Content) -> Content | None:
+        """The last value of this kind, whose place *content* takes."""
+        if not self.SMALLEST <= len(content.data) <= self.LARGEST:
+            return None
+        kind = content.data[: self.BEGINNING]
+        with self._lock:
+            before = self._last.pop(kind, None)
+            self._last[kind] = content
+            if len(self._last) > self.KINDS:
+                self._last.popitem(last=False)
+        return before
+
+
+def insertions(
+    contents: Iterable[tuple[Content, Content | None]], recent: Recent
+) -> list[Statement]:
+    """The statements that store some values, each beside the one it is said to be like."""
+    statements: list[Statement] = []
+    for content, given in contents:
+        like = given or recent.like(content)
+        digest = bytes.fromhex(content.hash)
+        if like is not None and like.hash != content.hash:
+            edits = _edits(like.data, content.data)
+            if edits is not None:
+                depth = FREE_DEPTH + len(content.data) // BYTES_PER_BASE
+                row = (digest, edits, bytes.fromhex(like.hash), depth)
+                statements.append(Statement(INSERT_DELTA, [row]))
+        statements.append(Statement(INSERT_WHOLE, [(digest, content.data)]))
+    return statements
+
+
+def _edits(old: bytes, new: bytes) -> bytes | None:
+    return delta(old, new) if min(len(old), len(new)) >= WORTH_A_DELTA else None
 
 
 def read_content(connection: sa.Connection, digest: str) -> bytes:
@@ -71,19 +106,44 @@ def read_content(connection: sa.Connection, digest: str) -> bytes:
     Raises:
         StoreCorruptError: it is missing, or its bytes do not match its hash.
     """
-    rows = connection.execute(_CHAIN, {"hash": digest}).fetchall()
-    data = bytearray()
-    broken = not rows or rows[0].base is not None
-    for row in rows:
-        broken = broken or row.cut > len(data)
-        del data[row.cut :]
-        data += row.body
-    found = bytes(data)
-    if broken or hashlib.sha256(found).hexdigest() != digest:
-        raise StoreCorruptError(
-            f"The stored value {digest[:12]} is {'missing' if not rows else 'damaged'}: its bytes "
-            "do not match its hash. Restore the store from a copy; store.verify() lists "
-            "everything that is damaged.",
-            hash=digest,
-        )
-    return found
+    rows = raw(connection).execute(_CHAIN, (bytes.fromhex(digest),)).fetchall()
+    data = _rebuilt(rows)
+    if data is None or hashlib.sha256(data).hexdigest() != digest:
+        raise damaged(digest, missing=not rows)
+    return data
+
+
+def _rebuilt(rows: Sequence[tuple[int, int | None, bytes]]) -> bytes | None:
+    """The value that a chain ends in; None where the chain is broken."""
+    chain = sorted(rows, key=lambda row: row[0])
+    if not chain or chain[0][1] is not None:
+        return None
+    if len(chain) == 1:
+        return bytes(chain[0][2])
+    data = bytearray(chain[0][2])
+    try:
+        for _, _, edits in chain[1:]:
+            apply(data, edits)
+    except struct.error:
+        return None
+    return bytes(data)
+
+
+def damaged(digest: str, *, missing: bool) -> StoreCorruptError:
+    """What to say of a value that is not what it should be."""
+    how = "missing" if missing else "damaged: its bytes do not match its hash"
+    return StoreCorruptError(
+        f"The stored value {digest[:12]} is {how}. Restore the store from a copy; "
+        "store.verify() lists everything that is damaged.",
+        hash=digest,
+    )
+
+
+def damaged_blob(sha256: str, *, missing: bool) -> StoreCorruptError:
+    """What to say of an artifact's bytes that are not what they should be."""
+    how = "are missing" if missing else "do not match their hash"
+    return StoreCorruptError(
+        f"The artifact bytes {sha256[:12]} {how}. Restore the store from a copy; "
+        "store.verify() lists everything that is damaged.",
+        hash=sha256,
+    )

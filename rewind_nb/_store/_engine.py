@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import os
 import sqlite3
+import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +81,8 @@ class Database:
         self.closed = False
         self._pid = os.getpid()
         self._identity: _file.Identity | None = None
+        # In memory there is one connection, for one thread at a time.
+        self._lock = threading.RLock() if path is None else contextlib.nullcontext()
         if path is not None:
             self._watched = path.absolute()  # the working directory may change
             self._place = Path(os.path.realpath(path))  # one name for every link to it
@@ -104,7 +107,6 @@ class Database:
             engine = sa.create_engine(
                 "sqlite://", creator=self.connect, poolclass=sa.QueuePool, max_overflow=-1
             )
-        sa.event.listen(engine, "begin", _begin)
         return engine
 
     def _open(self, path: Path) -> None:
@@ -116,33 +118,36 @@ class Database:
             self._uri = self._place.as_uri() + _reading(self._place)
         else:
             _file.check_writable(self._place)
-        with self._readable(), self.engine.connect() as connection:
-            opened = raw(connection)
-            check_ours(opened, path)
-            if check_version(opened, path, read_only=self.read_only):
-                connection.rollback()
-                with _file.taking_turns(self._place) if takes_turns() else _nothing():
-                    migrate(opened)
-        self._identity = _file.identify(path)
-
-    @contextlib.contextmanager
-    def _readable(self) -> Iterator[None]:
         try:
-            yield
-        except sqlite3.OperationalError as error:
-            if not self.read_only or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN:
+            with named_errors(path), self.engine.connect() as connection:
+                self._check_header(raw(connection), path)
+        except StoreReadOnlyError as error:
+            if not self.read_only:
                 raise
             raise StoreReadOnlyError(
-                f"The store {self.path} cannot be read where it is: {self._place.name}-wal beside "
-                "it holds rows that are not merged yet, and the folder is read-only. Copy both "
-                "files to a folder that you can write, and open the copy.",
-                path=str(self.path),
+                f"The store {path} cannot be read where it is: {self._place.name}-wal beside it "
+                "holds rows that are not merged yet, and the folder is read-only. Copy both files "
+                "to a folder that you can write, and open the copy.",
+                path=str(path),
             ) from error
+        self._identity = _file.identify(path)
+
+    def _check_header(self, opened: sqlite3.Connection, path: Path) -> None:
+        if opened.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise StoreFormatError(
+                f"{path} is an SQLite file of another program, not a store of rewind_nb. "
+                "Choose another path.",
+                path=str(path),
+            )
+        if check_version(opened, path, read_only=self.read_only):
+            with self.turn():
+                migrate(opened)
 
     # -- connections ------------------------------------------------------------------------
 
     def connect(self) -> Connection:
         """A new connection, to be used by one thread at a time."""
+        self.check(to_read=True)
         name = ":memory:" if self.path is None else self._uri
         made = sqlite3.connect(
             name,
@@ -155,24 +160,43 @@ class Database:
         _connections.add(made)
         made.execute("PRAGMA trusted_schema=OFF")
         made.execute("PRAGMA cell_size_check=ON")
-        self.check()
+        self.check(to_read=True)  # what was opened is what was meant
         return made
 
-    def writing(self) -> Connection:
-        """A new connection to write with."""
+    def writing(self) -> sqlite3.Connection:
+        """The connection to write with; in memory there is but one."""
+        if self.path is None:
+            with self.engine.connect() as connection:
+                return raw(connection)
         made = self.connect()
         made.execute("PRAGMA fullfsync=ON")  # where fsync alone does not reach the disk
-        if self.path is not None:
-            made.execute(f"PRAGMA journal_mode={journal_mode()}")
+        made.execute(f"PRAGMA journal_mode={journal_mode()}")
         return made
 
-    def check(self) -> None:
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection on which all that is asked sees the same moment."""
+        self.check(to_read=True)
+        with self._lock, named_errors(self.path), self.engine.connect() as connection:
+            opened = raw(connection)
+            outermost = not opened.in_transaction  # in memory, a query may ask another one
+            if outermost:
+                opened.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if outermost and opened.in_transaction:
+                    opened.execute("ROLLBACK")
+        if self.closed:
+            self.engine.dispose()
+
+    def check(self, *, to_read: bool = False) -> None:
         """Refuse to be used where that would lose or damage something.
 
         Raises:
             StoreError: it is closed, was inherited by a forked process, or its file is gone.
         """
-        if self.closed:
+        if self.closed and not (to_read and self.path):
             raise StoreError("The store is closed. Open it again with Store(path).")
         if os.getpid() != self._pid:
             raise StoreError(
@@ -185,17 +209,13 @@ class Database:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Where a transaction may be written."""
-        if self.path is None or not takes_turns():
+        alone = self.path is not None and takes_turns()
+        with self._lock, _file.taking_turns(self._place) if alone else contextlib.nullcontext():
             self.check()
-            yield
-            return
-        self.check()
-        with _file.taking_turns(self._place):
-            self.check()  # it may have been replaced meanwhile
             yield
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close every connection that is not in use; a file can still be read."""
         self.closed = True
         if os.getpid() == self._pid:
             self.engine.dispose()
@@ -206,15 +226,6 @@ def raw(connection: sa.Connection) -> sqlite3.Connection:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)  # noqa: S101  (see Database.connect)
     return driver
-
-
-def _begin(connection: sa.Connection) -> None:
-    """Let all that one reader asks see the same moment."""
-    raw(connection).execute("BEGIN")
-
-
-def _nothing() -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
 
 
 # -- the file -----------------------------------------------------------------------------
@@ -242,20 +253,6 @@ def create_tables(into: sqlite3.Connection) -> None:
             into.execute(str(sa.schema.CreateIndex(index).compile(dialect=sqlite)))
     into.execute(f"PRAGMA application_id={APPLICATION_ID}")
     into.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-
-
-def check_ours(opened: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file of another program.
-
-    Raises:
-        StoreFormatError: it is one.
-    """
-    if opened.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise StoreFormatError(
-            f"{path} is an SQLite file of another program, not a store of rewind_nb. "
-            "Choose another path.",
-            path=str(path),
-        )
 
 
 def _reading(place: Path) -> str:

@@ -2,42 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import dialect
 
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
-from rewind_nb._store._schema import artifacts, blobs, calls, read_row, runs, steps
+from rewind_nb._store._contents import damaged_blob
+from rewind_nb._store._engine import raw
+from rewind_nb._store._schema import (
+    artifacts,
+    blobs,
+    calls,
+    read_row,
+    restored,
+    runs,
+    steps,
+    storable,
+)
+from rewind_nb.errors import StoreCorruptError
 
 StepKey = tuple[str, str, int, int]  # run_id, path, seq, attempt
+LAST = "\U0010ffff"  # after every other character
+p = sa.bindparam
+
+
+class Query:
+    """A select that is compiled once, with a parameter for each `p`."""
+
+    def __init__(self, select: sa.Select[Any] | sa.CompoundSelect[Any]) -> None:
+        compiled = select.compile(dialect=dialect(paramstyle="qmark"))
+        self._sql = str(compiled)
+        self._names = compiled.positiontup or []
+        self._given = compiled.params
+
+    def __call__(self, connection: sa.Connection, **given: Any) -> list[tuple[Any, ...]]:
+        """The rows found."""
+        values = {**self._given, **given}
+        return (
+            raw(connection)
+            .execute(self._sql, [storable(values[name]) for name in self._names])
+            .fetchall()
+        )
+
+
+# -- runs ---------------------------------------------------------------------------------
+
+_WRITTEN = sa.literal_column("runs.rowid")  # the order of writing, whatever the clock did
+_RUN = Query(sa.select(runs).where(runs.c.id == p("id")))
+_RUN_IDS = Query(
+    sa.select(runs.c.id).where(runs.c.id >= p("lo"), runs.c.id <= p("hi")).order_by(_WRITTEN)
+)
+_RUNS = Query(
+    sa.select(runs)
+    .where(runs.c.experiment.is_(None) | (p("experiments", type_=sa.Integer) == 1))
+    .order_by(_WRITTEN)
+)
 
 
 def run_row(connection: sa.Connection, run_id: str) -> RunRow | None:
     """The run with exactly this id."""
-    found = connection.execute(sa.select(runs).where(runs.c.id == run_id)).mappings().first()
-    return None if found is None else read_row(RunRow, found)
+    found = _RUN(connection, id=run_id)
+    return read_row(RunRow, found[0]) if found else None
 
 
 def run_ids(connection: sa.Connection, prefix: str = "") -> list[str]:
     """Ids that start with *prefix*, oldest first."""
-    query = sa.select(runs.c.id).where(runs.c.id.startswith(prefix, autoescape=True))
-    return list(connection.execute(query.order_by(runs.c.created_at, runs.c.id)).scalars())
+    return [found for (found,) in _RUN_IDS(connection, lo=prefix, hi=prefix + LAST)]
 
 
 def run_rows(connection: sa.Connection, *, experiments: bool = False) -> list[RunRow]:
     """Every run, oldest first; the probes of experiments only when asked for."""
-    query = sa.select(runs).order_by(runs.c.created_at, runs.c.id)
-    if not experiments:
-        query = query.where(runs.c.experiment.is_(None))
-    return [read_row(RunRow, found) for found in connection.execute(query).mappings()]
+    return [read_row(RunRow, found) for found in _RUNS(connection, experiments=int(experiments))]
+
+
+_up = sa.select(p("id", type_=sa.Text).label("id")).cte("up", recursive=True)
+_up = _up.union(  # not UNION ALL: damage must not send it round in a circle
+    sa.select(runs.c.parent)
+    .join(_up, runs.c.id == _up.c.id)
+    .where(runs.c.parent.is_not(None), (runs.c.at > 0) | runs.c.tail.is_not(None))
+)
+_own_end = (
+    sa.select(sa.func.max(steps.c.seq) + 1)
+    .where(steps.c.run_id == runs.c.id, steps.c.path == "")
+    .scalar_subquery()
+)
+_LINEAGE = Query(sa.select(_own_end, runs).join(_up, runs.c.id == _up.c.id))
+
+
+def lineage(connection: sa.Connection, run_id: str) -> list[tuple[RunRow, int]]:
+    """A run and the runs it shares steps with, up to the root; each with its `step_count`.
+
+    Raises:
+        StoreCorruptError: one of them is missing.
+    """
+    found = {}
+    for own_end, *stored in _LINEAGE(connection, id=run_id):
+        row = read_row(RunRow, stored)
+        found[row.id] = (row, own_end or 0)
+    line = []
+    wanted: str | None = run_id
+    while wanted is not None:
+        if wanted not in found:
+            whose = f"Run {line[-1][0].id} is a fork of {wanted}, which" if line else f"Run {wanted}"
+            raise StoreCorruptError(
+                f"{whose} is missing. Restore the store from a copy.", run_id=wanted
+            )
+        row, own_end = found.pop(wanted)
+        line.append((row, own_end))
+        wanted = row.parent if row.at > 0 or row.tail is not None else None
+    return line
+
+
+# -- steps --------------------------------------------------------------------------------
+
+_OF_RUN = (steps.c.run_id == p("run_id"), steps.c.path == p("path"))
+_RANGE = (*_OF_RUN, steps.c.seq >= p("lo"), steps.c.seq < p("hi"))
+_COUNT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_OF_RUN))
+_STEPS = Query(sa.select(steps).where(*_RANGE).order_by(steps.c.seq, steps.c.attempt))
+_VISIT = Query(
+    sa.select(steps)
+    .where(*_RANGE, steps.c.action == p("action"), steps.c.visit == p("visit"))
+    .order_by(steps.c.attempt.desc())
+    .limit(1)
+)
+_VISITS = Query(
+    sa.select(steps.c.action, sa.func.max(steps.c.visit)).where(*_RANGE).group_by(steps.c.action)
+)
+_CHECKPOINT = Query(
+    sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.state.is_not(None))
+)
 
 
 def step_count(connection: sa.Connection, run_id: str) -> int:
     """One more than the highest seq of the run's own top-level steps, 0 without any."""
-    query = sa.select(sa.func.max(steps.c.seq)).where(steps.c.run_id == run_id, steps.c.path == "")
-    highest = connection.execute(query).scalar()
+    highest = _COUNT(connection, run_id=run_id, path="")[0][0]
     return 0 if highest is None else int(highest) + 1
 
 
@@ -51,13 +152,8 @@ def step_rows(
     every_attempt: bool = False,
 ) -> list[StepRow]:
     """The run's own steps with lo <= seq < hi, the last attempt of each."""
-    query = (
-        sa.select(steps)
-        .where(steps.c.run_id == run_id, steps.c.path == path)
-        .where(steps.c.seq >= lo, steps.c.seq < hi)
-        .order_by(steps.c.seq, steps.c.attempt)
-    )
-    rows = [read_row(StepRow, found) for found in connection.execute(query).mappings()]
+    found = _STEPS(connection, run_id=run_id, path=path, lo=lo, hi=hi)
+    rows = [read_row(StepRow, stored) for stored in found]
     if every_attempt:
         return rows
     return list({row.seq: row for row in rows}.values())
@@ -67,54 +163,91 @@ def visit_row(
     connection: sa.Connection, run_id: str, path: str, action: str, visit: int, lo: int, hi: int
 ) -> StepRow | None:
     """The run's own step at (path, action, visit) with lo <= seq < hi."""
-    query = (
-        sa.select(steps)
-        .where(steps.c.run_id == run_id, steps.c.path == path)
-        .where(steps.c.action == action, steps.c.visit == visit)
-        .where(steps.c.seq >= lo, steps.c.seq < hi)
-        .order_by(steps.c.attempt.desc())
-        .limit(1)
+    found = _VISIT(
+        connection, run_id=run_id, path=path, action=action, visit=visit, lo=lo, hi=hi
     )
-    found = connection.execute(query).mappings().first()
-    return None if found is None else read_row(StepRow, found)
+    return read_row(StepRow, found[0]) if found else None
 
 
 def visit_counts(connection: sa.Connection, run_id: str, lo: int, hi: int) -> dict[str, int]:
     """How often each action was visited up to the run's own steps lo <= seq < hi."""
-    query = (
-        sa.select(steps.c.action, sa.func.max(steps.c.visit))
-        .where(steps.c.run_id == run_id, steps.c.path == "")
-        .where(steps.c.seq >= lo, steps.c.seq < hi)
-        .group_by(steps.c.action)
-    )
-    return {action: visit for action, visit in connection.execute(query)}
+    found = _VISITS(connection, run_id=run_id, path="", lo=lo, hi=hi)
+    return {restored(action): visit for action, visit in found}
 
 
 def checkpoint_seq(connection: sa.Connection, run_id: str, path: str, seq: int) -> int | None:
     """The highest seq <= *seq* whose row holds the state entering it."""
-    query = (
-        sa.select(sa.func.max(steps.c.seq))
-        .where(steps.c.run_id == run_id, steps.c.path == path)
-        .where(steps.c.seq <= seq, steps.c.state.is_not(None))
+    found: int | None = _CHECKPOINT(connection, run_id=run_id, path=path, lo=0, hi=seq + 1)[0][0]
+    return found
+
+
+# -- calls and artifacts ------------------------------------------------------------------
+
+
+def _at(table: sa.Table) -> list[sa.ColumnElement[bool]]:
+    return [table.c[name] == p(name) for name in schema.STEP_KEY]
+
+
+_CALLS = Query(sa.select(calls).where(*_at(calls)).order_by(calls.c.idx))
+_CALL_COUNT = Query(
+    sa.select(steps.c.live_calls + steps.c.played_calls).where(
+        *_at(steps), steps.c.status != "open"
     )
-    return connection.execute(query).scalar()
+)
+_ARTIFACTS = Query(sa.select(artifacts).where(*_at(artifacts)).order_by(artifacts.c.name))
+_BLOB = Query(sa.select(blobs.c.body).where(blobs.c.sha256 == p("sha256")))
 
 
 def call_rows(connection: sa.Connection, key: StepKey) -> list[CallRow]:
-    """The calls of one attempt at a step, in branch order."""
-    query = sa.select(calls).where(*_at(calls, key)).order_by(calls.c.idx)
-    rows = [read_row(CallRow, found) for found in connection.execute(query).mappings()]
+    """The calls of one attempt at a step, in branch order.
+
+    Raises:
+        StoreCorruptError: there are not as many as the step counted.
+    """
+    at = dict(zip(schema.STEP_KEY, key, strict=True))
+    rows = [read_row(CallRow, found) for found in _CALLS(connection, **at)]
+    counted = _CALL_COUNT(connection, **at)
+    if counted and counted[0][0] != len(rows):
+        raise StoreCorruptError(
+            f"Step {key[2]} of run {key[0]} made {counted[0][0]} call(s), and the store holds "
+            f"{len(rows)} of them. Restore the store from a copy; store.verify() lists "
+            "everything that is damaged.",
+            row=at,
+        )
     return sorted(rows, key=lambda row: (row.branch, row.idx))
 
 
 def artifact_rows(connection: sa.Connection, key: StepKey) -> list[ArtifactRow]:
     """The files one attempt at a step made, by name."""
-    query = sa.select(artifacts).where(*_at(artifacts, key)).order_by(artifacts.c.name)
-    return [read_row(ArtifactRow, found) for found in connection.execute(query).mappings()]
+    at = dict(zip(schema.STEP_KEY, key, strict=True))
+    return [read_row(ArtifactRow, found) for found in _ARTIFACTS(connection, **at)]
 
 
-def _at(table: sa.Table, key: StepKey) -> Iterator[Any]:
-    return (table.c[name] == part for name, part in zip(schema.STEP_KEY, key, strict=True))
+def blob(connection: sa.Connection, sha256: str) -> bytes:
+    """The bytes of an artifact.
+
+    Raises:
+        StoreCorruptError: they are missing, or do not match their hash.
+    """
+    found: list[tuple[bytes]] = _BLOB(connection, sha256=sha256)
+    if found and hashlib.sha256(found[0][0]).hexdigest() == sha256:
+        return found[0][0]
+    raise damaged_blob(sha256, missing=not found)
+
+
+def _playable(table: sa.Table) -> Query:
+    same = [calls.c[name] == table.c[name] for name in (*schema.STEP_KEY, "idx")]
+    identity = [table.c[name] == p(name) for name in ("place", "fingerprint", "n", "epoch")]
+    return Query(
+        sa.select(calls)
+        .join(table, sa.and_(*same))
+        .where(*identity, table.c.run_id != p("not_of"))
+        .order_by(table.c.id.desc())
+        .limit(1)
+    )
+
+
+_PLAYABLE = {kind: _playable(table) for kind, table in schema.PLAYABLE.items()}
 
 
 def playable_call(
@@ -124,24 +257,23 @@ def playable_call(
     *,
     not_of: str,
 ) -> CallRow | None:
-    """The newest answer at (place, fingerprint, n, epoch) that any other run may play back."""
-    table = schema.PLAYABLE[kind]
+    """The newest answer at (place, fingerprint, n, epoch) that any other run may play back.
+
+    Raises:
+        StoreCorruptError: what is listed there is another answer.
+    """
     place, fingerprint, n, epoch = identity
-    query = (
-        sa.select(calls)
-        .join(
-            table,
-            sa.and_(*(calls.c[k] == table.c[k] for k in (*schema.STEP_KEY, "idx"))),
-        )
-        .where(table.c.place == place, table.c.fingerprint == fingerprint)
-        .where(table.c.n == n, table.c.epoch == epoch, table.c.run_id != not_of)
-        .order_by(table.c.id.desc())
-        .limit(1)
+    found = _PLAYABLE[kind](
+        connection, place=place, fingerprint=fingerprint, n=n, epoch=epoch, not_of=not_of
     )
-    found = connection.execute(query).mappings().first()
-    return None if found is None else read_row(CallRow, found)
-
-
-def blob(connection: sa.Connection, sha256: str) -> bytes | None:
-    """The bytes of an artifact."""
-    return connection.execute(sa.select(blobs.c.body).where(blobs.c.sha256 == sha256)).scalar()
+    if not found:
+        return None
+    row = read_row(CallRow, found[0])
+    if (row.fingerprint, row.n, row.epoch, row.playable) != (fingerprint, n, epoch, True):
+        raise StoreCorruptError(
+            f"The store lists call {row.idx} of step {row.seq} of run {row.run_id} as the answer "
+            "to another request. Restore the store from a copy; store.verify() lists everything "
+            "that is damaged.",
+            row=row,
+        )
+    return row

@@ -2,9 +2,9 @@
 
 A column has the name of the record's field; structured fields are JSON text. Every row
 carries `row_hash`, a hash over all its other columns, so that a flipped bit is noticed
-when the row is read. Rows are append-only, but for the tip of a run (`RUN_TIP`) and for
-the attempt that is open: it is inserted when its step starts and replaced once, when it
-ends.
+when the row is read. Rows are append-only, but for the tip of a run (`RUN_TIP`, under a
+hash of its own) and for the attempt that is open: it is inserted when its step starts and
+replaced once, when it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import operator
+from collections.abc import Container, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -23,26 +24,58 @@ from rewind_nb.errors import StoreCorruptError
 APPLICATION_ID = 0x52574E42  # "RWNB", in the file's header
 SCHEMA_VERSION = 1
 
-RUN_TIP = ("status", "owner", "tail", "halts", "next_action", "note", "ended_at", "root", "containers")
+RUN_TIP = (
+    "status",
+    "owner",
+    "tail",
+    "halts",
+    "next_action",
+    "note",
+    "ended_at",
+    "root",
+    "containers",
+)
 
 metadata = sa.MetaData()
 
 
-def _columns(record: type, primary: tuple[str, ...], **overrides: Any) -> list[sa.Column[Any]]:
-    columns = []
-    for field in dataclasses.fields(record):
-        kind = overrides.get(field.name) or _sql_type(str(field.type))
-        columns.append(sa.Column(field.name, kind, primary_key=field.name in primary))
-    return columns
+def storable(value: Any) -> Any:
+    """As SQLite can hold it: bytes for a text with lone surrogates, as file names have."""
+    if type(value) is str and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def restored(value: Any) -> Any:
+    """The text that `storable` made bytes of; any other value itself."""
+    return value.decode("utf-8", "surrogatepass") if type(value) is bytes else value
+
+
+def _columns(record: type, primary: tuple[str, ...]) -> list[sa.Column[Any]]:
+    return [
+        sa.Column(
+            field.name,
+            _sql_type(str(field.type)),
+            primary_key=field.name in primary,
+            nullable="None" in str(field.type),
+        )
+        for field in dataclasses.fields(record)
+    ]
 
 
 def _sql_type(annotation: str) -> Any:
     plain = annotation.replace(" | None", "")
-    return {"int": sa.Integer, "float": sa.Float, "bool": sa.Boolean}.get(plain, sa.Text)
+    return {"int": sa.Integer, "float": sa.Float, "bool": sa.Integer}.get(plain, sa.Text)
 
 
 runs = sa.Table(
-    "runs", metadata, *_columns(RunRow, ("id",)), sa.Index("runs_created", "created_at")
+    "runs",
+    metadata,
+    *_columns(RunRow, ("id",)),
+    sa.Column("tip_hash", sa.Text, nullable=False),
 )
 STEP_KEY = ("run_id", "path", "seq", "attempt")
 steps = sa.Table(
@@ -54,14 +87,15 @@ steps = sa.Table(
 calls = sa.Table("calls", metadata, *_columns(CallRow, (*STEP_KEY, "idx")))
 artifacts = sa.Table("artifacts", metadata, *_columns(ArtifactRow, (*STEP_KEY, "name")))
 
-# `values` is content-addressed and shared by all runs. A value that shares a prefix with
-# an earlier one holds only what follows it: content = content(base)[:cut] + body.
+# Every value, once, shared by all runs. One that resembles an earlier one holds the edits
+# that turn that one (`base`, always of a lower id) into it; `depth` counts them up.
 values = sa.Table(
     "contents",
     metadata,
-    sa.Column("hash", sa.Text, nullable=False, unique=True),
-    sa.Column("base", sa.Text),
-    sa.Column("cut", sa.Integer, nullable=False),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("hash", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("base", sa.Integer),
+    sa.Column("depth", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
 blobs = sa.Table(
@@ -82,8 +116,11 @@ def _playable(name: str) -> sa.Table:
         sa.Column("fingerprint", sa.Text, nullable=False),
         sa.Column("n", sa.Integer, nullable=False),
         sa.Column("epoch", sa.Integer, nullable=False),
-        *(sa.Column(k, sa.Text if k in ("run_id", "path") else sa.Integer) for k in STEP_KEY),
-        sa.Column("idx", sa.Integer),
+        *(
+            sa.Column(k, sa.Text if k in ("run_id", "path") else sa.Integer, nullable=False)
+            for k in STEP_KEY
+        ),
+        sa.Column("idx", sa.Integer, nullable=False),
         sa.Index(f"{name}_identity", "place", "fingerprint", "n", "epoch"),
     )
 
@@ -105,19 +142,24 @@ experiments = sa.Table(
 )
 
 TABLES = {RunRow: runs, StepRow: steps, CallRow: calls, ArtifactRow: artifacts}
+AnyRow = RunRow | StepRow | CallRow | ArtifactRow
 Row = TypeVar("Row", RunRow, StepRow, CallRow, ArtifactRow)
 
 # -- record -> row -> record ---------------------------------------------------------
 
-_UNHASHED = {RunRow: {"row_hash", *RUN_TIP}, StepRow: {"row_hash", "chain"}}
-_JSON_FIELDS: dict[str, Any] = {
+
+def _pairs(value: list[list[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple((k, h) for k, h in value)
+
+
+_STRUCTURED: dict[str, Any] = {
     # name -> what turns parsed JSON into the field's value
     "mode": dict,
     "owner": dict,
-    "state": lambda v: tuple((k, h) for k, h in v),
-    "inputs": lambda v: tuple((k, h) for k, h in v),
-    "reads": lambda v: tuple((k, h) for k, h in v),
-    "writes": lambda v: tuple((k, h) for k, h in v),
+    "state": _pairs,
+    "inputs": _pairs,
+    "reads": _pairs,
+    "writes": _pairs,
     "deleted": dict,
     "containers": dict,
     "transition": dict,
@@ -126,25 +168,61 @@ _JSON_FIELDS: dict[str, Any] = {
     "error": lambda v: ErrorInfo(**v),
     "usage": lambda v: Usage(**v),
 }
+_UNHASHED = {RunRow: {"row_hash", *RUN_TIP}, StepRow: {"row_hash", "chain"}}
 
 
-def _to_column(name: str, value: Any) -> Any:
-    if value is None or name not in _JSON_FIELDS:
-        return value
-    if isinstance(value, Usage):
-        value = value.to_dict()
-    elif isinstance(value, ErrorInfo):
-        value = dataclasses.asdict(value)
-    # ASCII: a key with a lone surrogate is text SQLite could not hold
-    return json.dumps(value, separators=(",", ":"))
+class _Shape:
+    """How the records of one class are laid out in their table."""
+
+    def __init__(self, cls: type[AnyRow]) -> None:
+        self.fields = tuple(f.name for f in dataclasses.fields(cls))
+        self.values = operator.attrgetter(*self.fields)
+        self.flags = self._at({f.name for f in dataclasses.fields(cls) if f.type == "bool"})
+        self.floats = self._at({f.name for f in dataclasses.fields(cls) if "float" in f.type})
+        self.structured = self._at(_STRUCTURED)
+        self.hashed = self._at(set(self.fields) - _UNHASHED.get(cls, {"row_hash"}))
+        self.tip = self._at(RUN_TIP) if cls is RunRow else ()
+        self.row_hash = self.fields.index("row_hash")
+
+    def _at(self, names: Container[str]) -> tuple[int, ...]:
+        return tuple(i for i, name in enumerate(self.fields) if name in names)
 
 
-FIELD_NAMES = {cls: tuple(f.name for f in dataclasses.fields(cls)) for cls in TABLES}
+_SHAPES = {cls: _Shape(cls) for cls in TABLES}
+TIP_COLUMNS = (*(_SHAPES[RunRow].fields[i] for i in _SHAPES[RunRow].tip), "tip_hash")
+_to_json = json.JSONEncoder(separators=(",", ":")).encode  # ASCII
 
 
-def row_values(row: Row, names: tuple[str, ...] | None = None) -> tuple[Any, ...]:
+def _plain(row: AnyRow) -> list[Any]:
+    """The record's values, the structured ones as JSON text."""
+    shape = _SHAPES[type(row)]
+    found = list(shape.values(row))
+    for i in shape.floats:  # an int would come back as a float, and hash differently
+        found[i] = None if found[i] is None else float(found[i])
+    for i in shape.structured:
+        value = found[i]
+        if value is not None:
+            if type(value) is Usage:
+                value = value.to_dict()
+            elif type(value) is ErrorInfo:
+                value = dataclasses.asdict(value)
+            found[i] = _to_json(value)
+    return found
+
+
+def row_values(row: AnyRow) -> list[Any]:
     """The columns of a record, in table order."""
-    return tuple(_to_column(n, getattr(row, n)) for n in names or FIELD_NAMES[type(row)])
+    found = _plain(row)
+    if type(row) is RunRow:
+        found.append(_tip_hash(row.id, found))
+    return [storable(value) for value in found]
+
+
+def tip_values(run: RunRow) -> list[Any]:
+    """The columns `TIP_COLUMNS` of a run."""
+    found = _plain(run)
+    tip = [found[i] for i in _SHAPES[RunRow].tip]
+    return [*map(storable, tip), _tip_hash(run.id, found)]
 
 
 def seal(row: Row) -> Row:
@@ -152,38 +230,51 @@ def seal(row: Row) -> Row:
     return dataclasses.replace(row, row_hash=row_hash(row))
 
 
-def row_hash(row: Row) -> str:
+def row_hash(row: AnyRow) -> str:
     """SHA-256 over every column that never changes, the hash itself and the chain apart."""
-    skipped = _UNHASHED.get(type(row), {"row_hash"})
-    names = tuple(n for n in FIELD_NAMES[type(row)] if n not in skipped)
-    text = json.dumps([type(row).__name__, row_values(row, names)], separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _row_hash(type(row), _plain(row))
 
 
-def read_row(cls: type[Row], columns: Mapping[str, Any]) -> Row:
-    """The record of a row.
+def _row_hash(cls: type[AnyRow], plain: list[Any]) -> str:
+    return _digest([cls.__name__, [plain[i] for i in _SHAPES[cls].hashed]])
+
+
+def _tip_hash(run_id: str, plain: list[Any]) -> str:
+    return _digest(["tip", run_id, [plain[i] for i in _SHAPES[RunRow].tip]])
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(_to_json(value).encode()).hexdigest()
+
+
+def read_row(cls: type[Row], stored: Sequence[Any]) -> Row:
+    """The record of a row, given as its columns in table order.
 
     Raises:
         StoreCorruptError: the row does not match its hash.
     """
-    fields: dict[str, Any] = {}
+    shape = _SHAPES[cls]
     try:
-        for name in FIELD_NAMES[cls]:
-            value = columns[name]
-            if value is not None and name in _JSON_FIELDS:
-                value = _JSON_FIELDS[name](json.loads(value))
-            fields[name] = value
-        row = cls(**fields)
-        intact = row_hash(row) == row.row_hash
-    except (ValueError, TypeError) as error:
-        raise _corrupt(cls, columns) from error
+        plain = [restored(value) for value in stored]
+        tip_hash = plain.pop() if cls is RunRow else None
+        for i in shape.flags:
+            plain[i] = {0: False, 1: True}[plain[i]]
+        intact = plain[shape.row_hash] == _row_hash(cls, plain)
+        if cls is RunRow:
+            intact = intact and tip_hash == _tip_hash(plain[0], plain)
+        for i in shape.structured:
+            if plain[i] is not None:
+                plain[i] = _STRUCTURED[shape.fields[i]](json.loads(plain[i]))
+        row = cls(*plain)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _corrupt(cls, stored) from error
     if not intact:
-        raise _corrupt(cls, columns)
+        raise _corrupt(cls, stored)
     return row
 
 
-def _corrupt(cls: type, columns: Mapping[str, Any]) -> StoreCorruptError:
-    key = {k: columns[k] for k in ("id", *STEP_KEY, "idx", "name") if k in columns}
+def _corrupt(cls: type[AnyRow], stored: Sequence[Any]) -> StoreCorruptError:
+    key = {c.name: stored[i] for i, c in enumerate(TABLES[cls].columns) if c.primary_key}
     return StoreCorruptError(
         f"A stored {cls.__name__.removesuffix('Row').lower()} does not match its hash: {key}. "
         "The store's file was changed outside rewind_nb or its disk is failing. "
@@ -199,5 +290,6 @@ def chain_hash(previous: str, row: StepRow) -> str:
 
 def root_hash(run: RunRow, last_chain: str, parent_end: str | None) -> str:
     """The hash of a finished run: its header, own steps, and the parent tail it refers to."""
-    tip = [run.row_hash, run.status, run.tail, list(run.halts), last_chain, parent_end]
-    return hashlib.sha256(json.dumps(tip, separators=(",", ":")).encode()).hexdigest()
+    return _digest(
+        [run.row_hash, run.status, run.tail, list(run.halts), last_chain, parent_end]
+    )

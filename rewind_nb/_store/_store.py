@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
-import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -14,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 import sqlalchemy as sa
 
 from rewind_nb import _codec
-from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
-from rewind_nb._secrets import contains_secret
-from rewind_nb._store import _contents, _read
-from rewind_nb._store import _schema as schema
-from rewind_nb._store._contents import Content, content_row, read_content
-from rewind_nb._store._engine import Statement, Writer, _locked, _named_errors, open_engine
+from rewind_nb._model import RunRow
+from rewind_nb._store import _read
+from rewind_nb._store._batch import Batch
+from rewind_nb._store._contents import Content, Recent, read_content
+from rewind_nb._store._engine import Database
+from rewind_nb._store._file import MEMORY, find_path
 from rewind_nb._store._verify import VerifyReport, verify_store
+from rewind_nb._store._writer import Writer
 from rewind_nb.errors import (
     AmbiguousIdError,
     RunNotFoundError,
-    SecretLeakError,
-    StoreError,
+    StoreCorruptError,
     StoreReadOnlyError,
     did_you_mean,
 )
@@ -38,108 +36,28 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MEMORY = ":memory:"
-
-
-def _insert(table: sa.Table, verb: str = "INSERT") -> str:
-    names = ", ".join(c.name for c in table.columns)
-    marks = ", ".join("?" for _ in table.columns)
-    return f"{verb} INTO {table.name} ({names}) VALUES ({marks})"
-
-
-_INSERT = {cls: _insert(table) for cls, table in schema.TABLES.items()}
-_REPLACE = {cls: _insert(table, "REPLACE") for cls, table in schema.TABLES.items()}
-_TIP = f"UPDATE runs SET {', '.join(f'{n} = ?' for n in schema.RUN_TIP)} WHERE id = ?"  # noqa: S608
-_PLAYABLE = {
-    table.name: (
-        f"INSERT INTO {table.name} (place, fingerprint, n, epoch, run_id, path, seq, attempt, idx)"  # noqa: S608
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    )
-    for table in schema.PLAYABLE.values()
-}
-
-
-class Batch:
-    """Rows that are committed together: all of them, or none."""
-
-    def __init__(self) -> None:
-        self.statements: list[Statement] = []
-
-    def content(self, data: bytes, like: Content | None = None) -> Content:
-        """Add a value, as a delta to *like* where that saves space.
-
-        Raises:
-            SecretLeakError: the value holds a registered secret.
-        """
-        if contains_secret(data):
-            raise SecretLeakError(
-                "A value to be stored holds a registered API key. Keep the key in a Secret and "
-                "pass it to the client, not through state, inputs or results."
-            )
-        content = Content(_codec.digest(data), data)
-        self._put(_contents.INSERT, content_row(content, like))
-        return content
-
-    def value(self, value: Any, path: str = "value") -> str:
-        """Encode and add a value; its hash."""
-        return self.content(_codec.encode(value, path=path)).hash
-
-    def blob(self, data: bytes) -> str:
-        """Add the bytes of an artifact; their SHA-256."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        self._put(_contents.INSERT_BLOB, (sha256, data))
-        return sha256
-
-    def add(self, row: RunRow | StepRow | CallRow | ArtifactRow) -> None:
-        """Add a sealed row."""
-        self._put(_INSERT[type(row)], schema.row_values(row))
-
-    def replace(self, row: StepRow | CallRow) -> None:
-        """Put the final row in the place of the one that was open."""
-        self._put(_REPLACE[type(row)], schema.row_values(row))
-
-    def tip(self, run: RunRow) -> None:
-        """Move the tip of a run: its status and what follows from it."""
-        self._put(_TIP, (*schema.row_values(run, schema.RUN_TIP), run.id))
-
-    def playable(self, call: CallRow, place: str) -> None:
-        """Offer an answer to other runs."""
-        key = (call.run_id, call.path, call.seq, call.attempt, call.idx)
-        identity = (place, call.fingerprint, call.n, call.epoch)
-        self._put(_PLAYABLE[schema.PLAYABLE[call.kind].name], (*identity, *key))
-
-    def _put(self, sql: str, row: tuple[Any, ...]) -> None:
-        if self.statements and self.statements[-1][0] == sql:
-            self.statements[-1][1].append(row)  # type: ignore[attr-defined]
-        else:
-            self.statements.append((sql, [row]))
-
-
-def find_path() -> Path:
-    """The default store: REWIND_STORE, else the nearest .rewind/runs.db upward, else here."""
-    named = os.environ.get("REWIND_STORE")
-    if named:
-        return Path(named)
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / ".rewind" / "runs.db").exists():
-            return folder / ".rewind" / "runs.db"
-    return here / ".rewind" / "runs.db"
 
 
 class Store:
     """Where runs live: one SQLite file, or memory.
 
+    Several processes and threads may use one file at once. A store must be opened anew in a
+    forked process.
+
     Args:
         path: a file; ``":memory:"`` for a store that dies with the object; None to find one
             like git does (`REWIND_STORE`, the nearest ``.rewind/runs.db`` upward, else it is
             created here).
-        read_only: open to read; nothing is created or written.
+        read_only: open to read: no run can be recorded, and the file does not change. Where
+            its folder can be written, SQLite keeps two files beside it while it is open.
 
     Raises:
         StoreFormatError: the file is not a rewind_nb store.
         StoreVersionError: it was written by a newer rewind_nb.
         StoreReadOnlyError: it cannot be created or opened there.
+        StoreCorruptError: it is damaged.
+        StoreFullError: there is no space to create it.
+        StoreError: there is none to read.
 
     Example:
         >>> store = Store(":memory:")
@@ -152,24 +70,20 @@ class Store:
     ) -> None:
         self.path = None if path == MEMORY else find_path() if path is None else Path(path)
         self.read_only = read_only
-        if self.path is not None and not read_only:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StoreReadOnlyError(
-                    f"The folder {self.path.parent} cannot be created: {error.strerror}. "
-                    "Choose another path for the store."
-                ) from error
-        if read_only and self.path is not None and not self.path.exists():
-            raise StoreError(f"There is no store at {self.path}. Check the path.")
-        with _locked(None if read_only else self.path):
-            self._engine = open_engine(self.path, read_only=read_only)
-        self._writer = Writer(self._engine, self.path)
-        self._memory = threading.RLock() if self.path is None else contextlib.nullcontext()
+        self._database = Database(self.path, read_only=read_only)
+        self._writer = Writer(self._database)
+        self._recent = Recent()
+        self._close = weakref.finalize(self, self._writer.close)  # when it is forgotten, too
 
     def close(self) -> None:
-        """Commit what waits and close every connection. A closed store cannot be used."""
-        self._writer.close()
+        """Commit what waits and close every connection.
+
+        Nothing can be recorded after that; what is in a file can still be read.
+
+        Raises:
+            StoreError: something could not be committed, and nobody was told.
+        """
+        self._close()
 
     def __enter__(self) -> Self:
         return self
@@ -188,29 +102,37 @@ class Store:
         if self.read_only:
             raise StoreReadOnlyError(
                 f"The store {self.path} was opened with read_only=True. "
-                "Open it with Store(path) to record into it."
+                "Open it with Store(path) to record into it.",
+                path=str(self.path),
             )
-        with self._memory:
-            return self._writer.submit(batch.statements, durable=durable, wake=wake)
+        return self._writer.submit(batch.statements(self._recent), durable=durable, wake=wake)
 
     def flush(self) -> None:
         """Wait until everything submitted is committed."""
         if not self.read_only:
-            with self._memory:
-                self._writer.flush()
+            self._writer.flush()
 
     # -- reading ----------------------------------------------------------------------
 
     def read(
         self, query: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run one of the queries of `_read` (or `_contents`) on a connection of its own."""
-        with self._memory, _named_errors(self.path), self._engine.connect() as connection:
+        """Run one of the queries of `_read` on a connection that sees a single moment."""
+        with self._database.reading() as connection:
             return query(connection, *args, **kwargs)
 
     def content(self, digest: str) -> Content:
-        """A stored value's encoding, its hash checked."""
-        return Content(digest, self.read(read_content, digest))
+        """A stored value's encoding, its hash checked.
+
+        Raises:
+            StoreCorruptError: it is missing, or does not match its hash.
+        """
+        try:
+            return Content(digest, self.read(read_content, digest))
+        except StoreCorruptError:
+            if not self._writer.settle():  # it may have been waiting to be committed
+                raise
+            return Content(digest, self.read(read_content, digest))
 
     def value(self, digest: str, *, strict: bool = False) -> Any:
         """A stored value, decoded afresh."""
@@ -223,6 +145,11 @@ class Store:
             RunNotFoundError: there is none; the message lists the nearest.
             AmbiguousIdError: there are several; the message lists them.
         """
+        if not isinstance(id_prefix, str):
+            raise RunNotFoundError(
+                f"A run is found by its id or the start of it, a str; got {id_prefix!r}."
+            )
+        self._writer.settle()
         ids = self.read(_read.run_ids, id_prefix)
         if id_prefix in ids or len(ids) == 1:
             return id_prefix if id_prefix in ids else ids[0]
@@ -249,6 +176,7 @@ class Store:
         """Every run, oldest first; an experiment's probes only when asked for."""
         from rewind_nb._run import Run
 
+        self._writer.settle()
         rows = self.read(_read.run_rows, experiments=experiments)
         return [Run(self, row) for row in rows]
 
@@ -296,7 +224,10 @@ class Store:
         return fork_tree(self.runs())
 
     def verify(self) -> VerifyReport:
-        """Re-derive every hash of the store from its bytes."""
+        """Re-derive every hash of the store from its bytes, and check what refers to what.
+
+        Damage is reported, not raised.
+        """
         self.flush()
         return self.read(verify_store)
 
@@ -307,3 +238,4 @@ class Store:
         from rewind_nb import _html
 
         return _html.store_html(self)
+

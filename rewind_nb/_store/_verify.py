@@ -1,18 +1,31 @@
-"""`Store.verify()`: every hash of the store, derived again from its bytes."""
+"""`Store.verify()`: every hash of the store derived again from its bytes.
+
+Also what no single hash can say: that the structure of the file is sound, that what a row
+refers to is there, that a run has all its steps, and no run ended without them. Damage is
+collected, never raised: a report on a damaged store is what this is for.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
-from rewind_nb._store import _read
 from rewind_nb._store import _schema as schema
-from rewind_nb._store._contents import read_content
+from rewind_nb._store._chain import chain_at, tail_end
+from rewind_nb._store._contents import damaged, damaged_blob
+from rewind_nb._store._engine import raw
+from rewind_nb._store._verify_runs import wrong_runs
+from rewind_nb._store._verify_values import wrong_blobs, wrong_values
 from rewind_nb.errors import StoreCorruptError
+
+__all__ = ["VerifyReport", "chain_at", "tail_end", "verify_store"]
+
+Checks = Iterator[str | None]  # for each thing there is, what is wrong with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,112 +56,124 @@ class VerifyReport:
 
 def verify_store(connection: sa.Connection) -> VerifyReport:
     """Check SQLite's own structure, every row, value and blob, every chain and root."""
+    opened = raw(connection)
+    seen = _Seen()
     problems: list[str] = []
-    integrity = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
-    problems += [f"SQLite: {line}" for line in integrity if line != "ok"]
+    _count(problems, _pages(opened))
     checked = {
-        "rows": _check(problems, _rows(connection)),
-        "values": _check(problems, _values(connection)),
-        "blobs": _check(problems, _blobs(connection)),
-        "runs": _check(problems, _runs(connection)),
+        "rows": _count(problems, seen.rows(opened)),
+        "values": _count(problems, seen.values(opened)),
+        "blobs": _count(problems, seen.blobs(opened)),
+        "runs": _count(problems, wrong_runs(connection)),
     }
-    return VerifyReport(checked, tuple(problems))
+    _count(problems, seen.references())
+    _count(problems, seen.answers(opened))
+    return VerifyReport(checked, tuple(dict.fromkeys(problems)))
 
 
-def _check(problems: list[str], checks: Iterator[Callable[[], str | None]]) -> int:
+def _count(problems: list[str], checks: Checks) -> int:
+    """How many things there are; what is wrong with them is added to *problems*."""
     count = 0
-    for check in checks:
-        count += 1
-        try:
-            problem = check()
-        except StoreCorruptError as error:
-            problem = str(error)
-        if problem:
-            problems.append(problem)
+    try:
+        for problem in checks:
+            count += 1
+            if problem is not None:
+                problems.append(problem)
+    except sqlite3.Error as error:  # no more of this kind can be read
+        problems.append(f"SQLite: {error}.")
     return count
 
 
-def _rows(connection: sa.Connection) -> Iterator[Callable[[], str | None]]:
-    for cls, table in ((c, schema.TABLES[c]) for c in (RunRow, StepRow, CallRow, ArtifactRow)):
-        for found in connection.execute(sa.select(table)).mappings():
-
-            def check(cls: type = cls, found: sa.RowMapping = found) -> None:
-                schema.read_row(cls, found)
-
-            yield check
+def _pages(opened: sqlite3.Connection) -> Checks:
+    for (line,) in opened.execute("PRAGMA integrity_check(20)").fetchall():
+        yield None if line == "ok" else f"SQLite: {line}."
 
 
-def _values(connection: sa.Connection) -> Iterator[Callable[[], str | None]]:
-    for digest in connection.execute(sa.select(schema.values.c.hash)).scalars().all():
+@dataclass(slots=True)
+class _Seen:
+    """What was read on the way, to see whether what refers to it finds it."""
 
-        def check(digest: str = digest) -> None:
-            read_content(connection, digest)
+    wanted: dict[str, str] = field(default_factory=dict)  # value -> what refers to it
+    there: set[str] = field(default_factory=set)
+    files: dict[str, str] = field(default_factory=dict)  # artifact bytes -> what refers to them
+    bytes_there: set[str] = field(default_factory=set)
+    steps: dict[tuple[Any, ...], str] = field(default_factory=dict)  # step -> its place
+    calls: dict[tuple[Any, ...], CallRow] = field(default_factory=dict)
+    within: dict[tuple[Any, ...], str] = field(default_factory=dict)  # step -> what it made
 
-        yield check
+    def rows(self, opened: sqlite3.Connection) -> Checks:
+        """Every row against its own hash."""
+        for cls, table in schema.TABLES.items():
+            names = ", ".join(c.name for c in table.columns)
+            for stored in opened.execute(f"SELECT {names} FROM {table.name}"):  # noqa: S608
+                try:
+                    self._note(schema.read_row(cls, stored))
+                except StoreCorruptError as error:
+                    yield str(error)
+                else:
+                    yield None
 
+    def _note(self, row: schema.AnyRow) -> None:
+        if isinstance(row, RunRow):
+            name = f"Run {row.id}"
+            inputs = (pair for call in row.halts for pair in call.get("inputs", ()))
+            self._want(name, row.graph, row.overrides, row.state, inputs)
+            return
+        step = (row.run_id, row.path, row.seq, row.attempt)
+        name = f"Step {row.seq} of run {row.run_id}"
+        if isinstance(row, StepRow):
+            self.steps[step] = f"{row.path}{row.action}:{row.visit}"
+            after = (row.transition or {}).get("reads", ())
+            pairs = (row.inputs, row.reads, row.writes, row.state or (), after)
+            self._want(name, row.result, row.override, *pairs)
+        elif isinstance(row, CallRow):
+            self.calls[*step, row.idx] = row
+            self.within[step] = f"{name} has calls, and"
+            self._want(f"Call {row.idx} of s{name[1:]}", row.request, row.key, row.response)
+        elif isinstance(row, ArtifactRow):
+            self.within[step] = f"{name} has artifacts, and"
+            self.files[row.sha256] = f"Artifact {row.name!r} of s{name[1:]}"
 
-def _blobs(connection: sa.Connection) -> Iterator[Callable[[], str | None]]:
-    for digest, body in connection.execute(sa.select(schema.blobs.c.sha256, schema.blobs.c.body)):
+    def _want(self, name: str, *found: str | Iterable[Any] | None) -> None:
+        for item in found:
+            pairs = [("", item)] if item is None or isinstance(item, str) else item
+            self.wanted.update((digest, name) for _, digest in pairs if digest is not None)
 
-        def check(digest: str = digest, body: bytes = body) -> str | None:
-            if hashlib.sha256(body).hexdigest() != digest:
-                return f"The artifact bytes {digest[:12]} do not match their hash."
-            return None
+    def values(self, opened: sqlite3.Connection) -> Checks:
+        """Every value against its hash."""
+        for digest, wrong in wrong_values(opened):
+            self.there.add(digest)
+            yield None if wrong is None else str(wrong)
 
-        yield check
+    def blobs(self, opened: sqlite3.Connection) -> Checks:
+        """The bytes of every artifact against their hash."""
+        for digest, wrong in wrong_blobs(opened):
+            self.bytes_there.add(digest)
+            yield None if wrong is None else str(wrong)
 
+    def references(self) -> Checks:
+        """Whether what the rows refer to is there."""
+        for digest in self.wanted.keys() - self.there:
+            yield f"{self.wanted[digest]} refers to this: {damaged(digest, missing=True)}"
+        for digest in self.files.keys() - self.bytes_there:
+            yield f"{self.files[digest]}: {damaged_blob(digest, missing=True)}"
+        for step in self.within.keys() - self.steps.keys():
+            yield f"{self.within[step]} is itself missing."
 
-def _runs(connection: sa.Connection) -> Iterator[Callable[[], str | None]]:
-    for row in _read.run_rows(connection, experiments=True):
-
-        def check(row: RunRow = row) -> str | None:
-            return _run_problem(connection, row)
-
-        yield check
-
-
-def _run_problem(connection: sa.Connection, run: RunRow) -> str | None:
-    if run.parent is not None and _read.run_row(connection, run.parent) is None:
-        return f"Run {run.id} is a fork of {run.parent}, which is missing."
-    chain = chain_before(connection, run)
-    rows = _read.step_rows(connection, run.id, 0, 1 << 62)
-    for seq, row in enumerate(rows, start=run.at):
-        if row.seq != seq:
-            return f"Run {run.id} lacks its step {seq}."
-        if row.status == "open":
-            continue
-        chain = schema.chain_hash(chain, row)
-        if chain != row.chain:
-            return f"Run {run.id}: the chain of hashes breaks at step {seq} '{row.action}'."
-    if run.root is not None and run.root != schema.root_hash(run, chain, tail_end(connection, run)):
-        return f"Run {run.id}: its root hash does not match its rows."
-    return None
-
-
-def chain_before(connection: sa.Connection, run: RunRow) -> str:
-    """The chain hash of what a run inherits: its parent's, up to the fork point."""
-    return "" if run.parent is None else chain_at(connection, run.parent, run.at)
-
-
-def tail_end(connection: sa.Connection, run: RunRow) -> str | None:
-    """The parent's chain hash at its pinned end, for a run that refers to the parent's tail."""
-    if run.tail is None or run.parent is None:
-        return None
-    return chain_at(connection, run.parent, run.parent_len)
-
-
-def chain_at(connection: sa.Connection, run_id: str | None, length: int) -> str:
-    """The chain hash over the first *length* steps of a run's trajectory."""
-    run = None if run_id is None or length == 0 else _read.run_row(connection, run_id)
-    if run is None or run_id is None:
-        return ""
-    if length <= run.at and run.parent is not None:
-        return chain_at(connection, run.parent, length)
-    own_end = _read.step_count(connection, run_id)
-    if length > own_end and run.tail is not None and run.parent is not None:
-        # inside the referenced tail: name both ends, for the rows keep the parent's chain
-        own = chain_at(connection, run_id, own_end) if own_end > run.at else ""
-        beyond = chain_at(connection, run.parent, run.tail + length - max(own_end, run.at))
-        return hashlib.sha256(f"{own}+{beyond}".encode()).hexdigest()
-    rows = _read.step_rows(connection, run_id, length - 1, length)
-    return rows[0].chain if rows else ""
+    def answers(self, opened: sqlite3.Connection) -> Checks:
+        """Whether what is offered to other runs is the answer it is said to be."""
+        names = ", ".join(("place", "fingerprint", "n", "epoch", *schema.STEP_KEY, "idx"))
+        for table in {t.name: t for t in schema.PLAYABLE.values()}.values():
+            for found in opened.execute(f"SELECT {names} FROM {table.name}"):  # noqa: S608
+                place, *identity, run_id, path, seq, attempt, idx = map(schema.restored, found)
+                call = self.calls.get((run_id, path, seq, attempt, idx))
+                step = self.steps.get((run_id, path, seq, attempt))
+                same = call is not None and (
+                    [call.fingerprint, call.n, call.epoch] == identity
+                    and place == f"{step}{call.branch}"
+                    and call.playable
+                )
+                yield None if same else (
+                    f"Table {table.name} offers call {idx} of step {seq} of run {run_id} as an "
+                    "answer that it is not."
+                )

@@ -30,6 +30,7 @@ from rewind_nb.capture._attempts import Attempts, Limits
 from rewind_nb.capture._clients import Bearer, Clients, endpoint
 from rewind_nb.capture._completion import ChatReply
 from rewind_nb.capture._compose import compose, temperature_of, to_json
+from rewind_nb.capture._context import current_step
 from rewind_nb.errors import ConfigError
 
 __all__ = ["ChatModel", "ChatReply"]
@@ -126,7 +127,7 @@ class ChatModel:
         *,
         tool_result: Any = None,
         json: bool = True,
-        step: str = "model",
+        step: str | None = None,
         **params: Any,
     ) -> ChatReply:
         """Ask once and wait for the whole answer.
@@ -137,7 +138,7 @@ class ChatModel:
                 fingerprint of the call holds it as a part of its own.
             json: ask the server for a JSON object (`response_format`); where it
                 answers 400 and names that field, it is asked once more without.
-            step: the step to name in errors.
+            step: the step to name in errors; the running one if None.
             **params: fields of this request's body, over those of the constructor;
                 None leaves one out.
 
@@ -159,7 +160,7 @@ class ChatModel:
         *,
         tool_result: Any = None,
         json: bool = True,
-        step: str = "model",
+        step: str | None = None,
         **params: Any,
     ) -> ChatReply:
         """`chat` for asyncio."""
@@ -171,7 +172,12 @@ class ChatModel:
             await asyncio.sleep(outcome)
 
     def _attempts(
-        self, prompt: Prompt, tool_result: Any, json: bool, step: str, params: Mapping[str, Any]
+        self,
+        prompt: Prompt,
+        tool_result: Any,
+        json: bool,
+        step: str | None,
+        params: Mapping[str, Any],
     ) -> Attempts:
         given = {"temperature": self._temperature, **self._params, **params}
         given["temperature"] = temperature_of(given["temperature"])
@@ -179,7 +185,7 @@ class ChatModel:
         wanted = {"response_format": JSON_OBJECT} if ours else {}
         text = None if tool_result is None else to_json(tool_result, "tool_result")
         body = compose(self._model, prompt, tool_result=text, params=wanted | given)
-        return Attempts(body, step, text, self._limits, may_drop_format=ours)
+        return Attempts(body, step or _running_step(), text, self._limits, may_drop_format=ours)
 
     def _post(self, attempts: Attempts) -> httpx.Response:
         client = self._clients.sync()
@@ -228,3 +234,8 @@ def _key(value: str | Secret | None) -> Secret | ConfigError | None:
         return value
     problem = secret_problem(value)
     return ConfigError(f"{name}: {problem}") if problem else Secret(value)
+
+
+def _running_step() -> str:
+    running = current_step()
+    return "model" if running is None else running.action

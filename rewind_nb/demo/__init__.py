@@ -67,7 +67,7 @@ def build(
     state = find_task(task).to_state()
     model = model or default_model(jitter=jitter, seed=seed)
     return (
-        ApplicationBuilder()  # type: ignore[no-untyped-call]  # burr leaves it unannotated
+        ApplicationBuilder()
         .with_actions(
             pipeline.research,
             pipeline.analyse,

@@ -1,0 +1,264 @@
+"""The one thread of a process that writes to the store.
+
+It takes the batches that wait, commits them in one transaction, in the order they came,
+and answers each one's future. Two strengths:
+
+- ``durable=True`` (what was paid for, a run's end): fsynced before the future is done.
+- otherwise: safe once the future is done against the death of the process (the pages are
+  the operating system's), made durable by the next fsync.
+
+What is committed is always all that was submitted up to some moment. Where the disk is
+full or the file is held, the batches that somebody waits for fail; those that nobody waits
+for stay, and go ahead of the next. A batch that is wrong in itself fails alone. A failure
+that nobody looked at is raised by the next call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from rewind_nb._store._engine import Database
+from rewind_nb._store._errors import name_error
+from rewind_nb.errors import RewindError, RunBusyError, StoreError
+
+LAZY_COMMIT_S = 0.05  # how long a batch that nobody waits for may stay in memory
+RETRY_S = 1.0  # how long after it could not be committed
+NEVER_RIGHT = (  # a batch with one of these will not be better later
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    RunBusyError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)
+
+
+class Statement(NamedTuple):
+    """SQL with its rows.
+
+    With *owner*, the run that the rows belong to, each must change exactly one row of the
+    table: it is another process's doing where one does not.
+    """
+
+    sql: str
+    rows: list[Any]
+    owner: str | None = None
+
+
+class Commit(Future[None]):
+    """Done when the batch is committed; it remembers whether anybody looked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = False
+        self.set_running_or_notify_cancel()  # a caller that is cancelled cannot take it back
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait until it is committed, and raise what kept it from that."""
+        self.looked_at = True
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait until it is committed, and return what kept it from that."""
+        self.looked_at = True
+        return super().exception(timeout)
+
+    def add_done_callback(self, fn: Callable[[Future[None]], object]) -> None:
+        """Have *fn* called when it is committed or failed."""
+        self.looked_at = True
+        super().add_done_callback(fn)
+
+
+class Waiting(NamedTuple):
+    """A batch in the queue."""
+
+    statements: list[Statement]
+    durable: bool
+    lazy: bool
+    commit: Commit
+
+
+class Writer:
+    """Gathers waiting batches and commits them in groups, in the order they came."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._wake = threading.Condition()
+        self._waiting: list[Waiting] = []
+        self._urgent = False
+        self._stuck = False
+        self._closed = False
+        self._failed: list[Commit] = []  # and nobody may have looked
+        self._thread: threading.Thread | None = None
+        self._raw: sqlite3.Connection | None = None
+        _writers.add(self)
+
+    def submit(
+        self, statements: list[Statement], *, durable: bool = False, wake: bool = True
+    ) -> Future[None]:
+        """Queue one batch; its future is done when it is committed.
+
+        With ``wake=False`` nobody waits: it is committed with the next batch, or after
+        `LAZY_COMMIT_S`.
+
+        Raises:
+            StoreError: the store cannot be written any more, or a batch that nobody looked
+                after could not be committed.
+        """
+        self._database.check()
+        item = Waiting(statements, durable, not wake, Commit())
+        with self._wake:
+            self._raise_unseen()
+            if self._closed:
+                raise StoreError("The store is closed. Open it again with Store(path).")
+            self._waiting.append(item)
+            self._urgent = self._urgent or wake
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._loop, name="rewind-writer", daemon=True
+                )
+                self._thread.start()
+            elif wake or len(self._waiting) == 1:
+                self._wake.notify()
+        return item.commit
+
+    def flush(self) -> None:
+        """Wait until everything submitted is committed."""
+        self.submit([]).result()
+
+    def settle(self) -> bool:
+        """Give what waits a chance to be committed, so that it can be read; whether any did."""
+        waits = bool(self._waiting)
+        if waits:
+            self.submit([]).exception()
+        return waits
+
+    def close(self) -> None:
+        """Commit what waits and stop.
+
+        Raises:
+            StoreError: something could not be committed, and nobody was told.
+        """
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is None:
+            self._database.close()
+        elif self._thread is not threading.current_thread():  # which may collect garbage
+            self._thread.join()
+        self._raise_unseen()
+
+    def abandon(self) -> None:
+        """In a forked child: all of it is the parent's."""
+        self._wake = threading.Condition()
+        self._closed = True
+        self._waiting, self._failed, self._thread, self._raw = [], [], None, None
+
+    # -- the thread -------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        while not self._closed:
+            self._commit(self._next_group())
+        self._commit([item._replace(lazy=False) for item in self._take()])
+        if self._raw is not None and self._database.path is not None:
+            self._raw.close()
+        self._database.close()
+
+    def _next_group(self) -> list[Waiting]:
+        with self._wake:
+            self._wake.wait_for(lambda: self._waiting or self._closed)
+            pause = RETRY_S if self._stuck else LAZY_COMMIT_S
+            self._wake.wait_for(lambda: self._urgent or self._closed, pause)
+            return [] if self._closed else self._take()
+
+    def _take(self) -> list[Waiting]:
+        taken, self._waiting = self._waiting, []
+        self._urgent = False
+        return taken
+
+    def _commit(self, group: list[Waiting]) -> None:
+        if not group:
+            return
+        try:
+            self._transaction(group)
+        except NEVER_RIGHT as error:
+            if len(group) == 1:
+                self._fail(group, error)
+            else:  # one bad batch must not take the others with it
+                for item in group:
+                    self._commit([item])
+        except Exception as error:  # noqa: BLE001  (whoever waits is told)
+            self._stuck = True
+            kept = [item for item in group if item.lazy and not item.commit.looked_at]
+            with self._wake:
+                self._waiting = kept + self._waiting
+            self._fail([item for item in group if all(item is not k for k in kept)], error)
+        else:
+            self._stuck = False
+            for item in group:
+                item.commit.set_result(None)
+
+    def _fail(self, group: list[Waiting], error: Exception) -> None:
+        known = isinstance(error, RewindError)
+        named = error if known else name_error(error, self._database.path)
+        with self._wake:
+            self._failed += [item.commit for item in group]
+        for item in group:
+            item.commit.set_exception(named)
+
+    def _raise_unseen(self) -> None:
+        failed, self._failed = self._failed, []
+        for commit in failed:
+            if not commit.looked_at:
+                commit.result()
+
+    def _transaction(self, group: list[Waiting]) -> None:
+        with self._database.turn():
+            if self._raw is None:
+                self._raw = self._database.writing()
+            durable = any(item.durable for item in group)
+            self._raw.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._raw.execute("BEGIN IMMEDIATE")
+            try:
+                for item in group:
+                    for statement in item.statements:
+                        _execute(self._raw, statement)
+                self._raw.execute("COMMIT")
+            except BaseException:
+                if self._raw.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._raw.execute("ROLLBACK")
+                raise
+
+
+def _execute(raw: sqlite3.Connection, statement: Statement) -> None:
+    changed = raw.executemany(statement.sql, statement.rows).rowcount
+    if statement.owner is not None and changed != len(statement.rows):
+        raise RunBusyError(
+            f"Run {statement.owner} was taken up by another process meanwhile: what it wrote "
+            "stays, and this process cannot write to the run any more. Look at it with "
+            "store.run(id), and resume or fork it from there.",
+            run_id=statement.owner,
+        )
+
+
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+
+
+def _abandon_writers() -> None:
+    """In a forked child."""
+    for writer in list(_writers):
+        writer.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_writers)
