@@ -18,8 +18,8 @@ def describe_override(override: Override) -> str:
         >>> describe_override(Override("state", {"city": "Bern"}))
         "state city = 'Bern'"
     """
-    words = _words(override)
-    return redact(f"{words} (callback)" if override.callback else words)
+    words = redact(_words(override))
+    return f"{words} (callback)" if override.callback else words
 
 
 def _words(override: Override) -> str:
@@ -39,14 +39,22 @@ def _words(override: Override) -> str:
 
 
 def short(value: Any, width: int = WIDTH) -> str:
-    """A deterministic repr on one line, cut at *width*.
+    """A deterministic repr on one line without secrets, cut at *width*.
 
     Example:
         >>> short("a" * 100, width=10)
         "'aaaaaa..."
     """
-    text = repr(value) if isinstance(value, str | int | float | None) else _plain(value)
+    text = redact(_line(value))  # before it is cut: half a key is not recognised
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _line(value: Any) -> str:
+    try:
+        text = repr(value).replace("\n", " ")
+    except Exception as error:  # noqa: BLE001  (a user's __repr__ may do anything)
+        return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
+    return f"{type(value).__name__}(...)" if " at 0x" in text else text
 
 
 def plural(count: int, noun: str) -> str:
@@ -57,9 +65,3 @@ def plural(count: int, noun: str) -> str:
         ('1 step', '2 steps')
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _plain(value: Any) -> str:
-    if type(value) in (dict, list, tuple, bytes):
-        return repr(value).replace("\n", " ")
-    return f"{type(value).__name__}(...)" if " at 0x" in repr(value) else repr(value)

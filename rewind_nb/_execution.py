@@ -17,6 +17,7 @@ from typing import Any
 
 from rewind_nb import _owner
 from rewind_nb._burr import AppSpec, Machine
+from rewind_nb._codec._walk import is_utf8
 from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
 from rewind_nb._drive import Ended, Script, adrive, drive, forward, stopped_by
 from rewind_nb._hooks import Hook, Hooks
@@ -210,6 +211,8 @@ def run_row(
     **mode: Any,
 ) -> RunRow:
     """A new run's row; what it refers to is added to *batch*."""
+    if label is not None and not (isinstance(label, str) and is_utf8(label)):
+        raise ConfigError(f"label={label!r} is no text. Pass a str without lone surrogates.")
     for cell in cells.values():
         if cell.loaded:
             batch.content(cell.content.data)

@@ -219,7 +219,7 @@ def _run_row(run: Run) -> Row:
     live, played = sum(s.live_calls for s in own), sum(s.played_calls for s in own)
     origin = run.origin
     whence = (None,) * 3 if origin is None else (origin.parent, origin.at, run.override_words)
-    made = _moment(run.store.row(run.id).created_at)
+    made = _moment(run.created_at)
     counts = (len(run), len(own), live, played, _tokens(run.usage)[2])
     return (run.id, run.label, run.kind, run.status, *whence, *counts, made, run.note)
 

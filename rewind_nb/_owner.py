@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,18 @@ def is_live(owner: dict[str, Any], run_id: str) -> bool:
     """Whether the process that started the run is still executing it.
 
     A process on another machine cannot be looked at; it is taken to be alive.
+
+    Example:
+        >>> is_live(this_process(), "r_of_another_day")
+        False
+        >>> is_live({"host": "another machine", "pid": 1}, "r_1")
+        True
     """
     if owner.get("host") != socket.gethostname():
         return True
     if owner == this_process():
         return run_id in ACTIVE
-    return owner == _identity_now(owner.get("pid", -1))
+    return owner == _identity_now(owner.get("pid", 0))
 
 
 @lru_cache(maxsize=8)
@@ -34,24 +42,42 @@ def _identity(pid: int) -> tuple[tuple[str, Any], ...]:
 
 
 def _identity_now(pid: int) -> dict[str, Any] | None:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+    """What identifies the process that has this number now; None where there is none."""
+    state, born = _stat(pid)
+    if not _exists(pid) or state in ("Z", "X"):  # ended, and its parent has not looked yet
         return None
-    except PermissionError:
-        pass  # it exists and is another user's
     return {
         "host": socket.gethostname(),
         "pid": pid,
         "boot": _read("/proc/sys/kernel/random/boot_id"),
-        "born": _born(pid),
+        "born": born,
     }
 
 
-def _born(pid: int) -> str | None:
-    """When the process started, in clock ticks since boot; None where /proc is not there."""
+def _exists(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    if sys.platform == "win32":  # where os.kill would end the process
+        handle = ctypes.windll.kernel32.OpenProcess(0x1000, False, pid)
+        if handle:
+            ctypes.windll.kernel32.CloseHandle(handle)
+        return bool(handle)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is another user's
+    return True
+
+
+def _stat(pid: int) -> tuple[str | None, str | None]:
+    """A process's state, and when it started in clock ticks since boot, where /proc says so."""
     stat = _read(f"/proc/{pid}/stat")
-    return None if stat is None else stat.rpartition(")")[2].split()[19]
+    if stat is None:
+        return None, None
+    fields = stat.rpartition(")")[2].split()
+    return fields[0], fields[19]
 
 
 def _read(path: str) -> str | None:

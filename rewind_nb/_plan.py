@@ -184,7 +184,7 @@ def _unread(target: Target, key: str, observed: list[str]) -> OverrideError:
     reads = ", ".join(map(repr, observed)) or "nothing"
     return OverrideError(
         f"Step {target.name} does not read the state field {key!r}, so nothing would consume it. "
-        f"It reads {reads}. {hint}",
+        f"It reads {reads}. {hint}".rstrip(),
         override="state",
         key=key,
     )

@@ -100,6 +100,16 @@ class Run:
         return () if stored is None else read_overrides(self.store, stored)
 
     @property
+    def created_at(self) -> float:
+        """When it was made: seconds since the epoch, UTC."""
+        return self._row.created_at
+
+    @property
+    def parent_id(self) -> str | None:
+        """The id of the run it was forked or replayed from."""
+        return self._row.parent
+
+    @property
     def parent(self) -> Run | None:
         """The run it was forked or replayed from."""
         return None if self._row.parent is None else self.store.run(self._row.parent)

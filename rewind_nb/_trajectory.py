@@ -15,11 +15,15 @@ same early and late in a long run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rewind_nb._model import Manifest, RunRow, StepRow
 from rewind_nb._store import Store, _read
+from rewind_nb._store._chain import check_root
+from rewind_nb._store._schema import chain_hash
+from rewind_nb.errors import StoreCorruptError
 
 CHECKPOINT_EVERY = 64
 
@@ -44,21 +48,33 @@ class Placed(NamedTuple):
 
 
 def segments(store: Store, run: RunRow, length: int | None = None) -> list[Segment]:
-    """The segments of a run's trajectory, clipped to its first *length* steps."""
-    own_end = max(store.read(_read.step_count, run.id), run.at)
-    parts: list[Segment] = []
+    """The segments of a run's trajectory, clipped to its first *length* steps.
+
+    Raises:
+        StoreCorruptError: a run it shares steps with is missing.
+    """
+    own_end = store.read(_read.step_count, run.id)
+    line = [(run, own_end)]
     if run.parent is not None and (run.at > 0 or run.tail is not None):
-        parent = segments(store, store.row(run.parent), run.parent_len)
-        parts += _clip(parent, 0, run.at, 0, inherited=True)
-        parts.append(Segment(run.id, run.at, own_end, 0, inherited=False, own=True))
-        if run.tail is not None:
-            shift = own_end - run.tail
-            parts += _clip(parent, run.tail, run.parent_len, shift, inherited=False)
-    else:
-        parts.append(Segment(run.id, run.at, own_end, 0, inherited=False, own=True))
-    if length is None:
-        return [s for s in parts if s.lo < s.hi]
-    return [s for s in _clip_own(parts, length) if s.lo < s.hi]
+        line += store.read(_read.lineage, run.parent)
+    parts: list[Segment] = []
+    for (row, end), child in zip(reversed(line), [*reversed(line[:-1]), None], strict=True):
+        parts = _segments(row, end, parts)
+        if child is not None:  # what it had when it was forked
+            parts = _clip_end(parts, child[0].parent_len)
+    parts = parts if length is None else _clip_end(parts, length)
+    return [part for part in parts if part.lo < part.hi]
+
+
+def _segments(run: RunRow, own_end: int, parent: list[Segment]) -> list[Segment]:
+    """The segments of a run, given its parent's."""
+    end = max(own_end, run.at)
+    parts = _clip(parent, 0, run.at, 0, inherited=True)
+    parts.append(Segment(run.id, run.at, end, 0, inherited=False, own=True))
+    if run.tail is not None:
+        shift = end - run.tail
+        parts += _clip(parent, run.tail, run.parent_len, shift, inherited=False)
+    return parts
 
 
 def _clip(
@@ -76,16 +92,22 @@ def _clip(
     return clipped
 
 
-def _clip_own(parts: Iterable[Segment], length: int) -> list[Segment]:
+def _clip_end(parts: Iterable[Segment], length: int) -> list[Segment]:
     return [p._replace(hi=min(p.hi, length - p.shift)) for p in parts if p.lo + p.shift < length]
 
 
 class Trajectory:
-    """Lazy access to the steps of one run; rows are read when asked for."""
+    """Lazy access to the steps of one run; rows are read when asked for.
+
+    Raises:
+        StoreCorruptError: here or when rows are read, where a step is missing or damaged, or
+            a run that ended does not have the steps it ended with.
+    """
 
     def __init__(self, store: Store, run: RunRow, length: int | None = None) -> None:
         self.store = store
         self.run = run
+        store.read(check_root, run)
         self.parts = segments(store, run, length)
         self.length = max((p.hi + p.shift for p in self.parts), default=run.at)
 
@@ -100,6 +122,7 @@ class Trajectory:
             first, last = max(part.lo, lo - part.shift), min(part.hi, end - part.shift)
             if first < last:
                 rows = self.store.read(_read.step_rows, part.run_id, first, last)
+                _check_unbroken(part.run_id, rows, first, last)
                 placed += [Placed(row.seq + part.shift, row, part) for row in rows]
         return placed
 
@@ -120,8 +143,6 @@ class Trajectory:
 
     def state_entering(self, seq: int) -> Manifest:
         """The ordered state entering the step at *seq*; for ``seq == len``, the final one."""
-        if self.length == 0:
-            return self.run.state
         at_end = seq >= self.length
         placed = self.at(self.length - 1 if at_end else seq)
         if placed is None:
@@ -136,11 +157,29 @@ class Trajectory:
         rows = self.store.read(
             _read.step_rows, row.run_id, 0 if start is None else start, row.seq + 1, path=row.path
         )
+        _check_unbroken(row.run_id, rows, rows[0].seq if start is None else start, row.seq + 1)
         first = rows[0].state
         state = self.store.row(row.run_id).state if first is None else first
         for earlier in rows[:-1]:
             state = after_step(state, earlier.deleted, earlier.writes)
         return state
+
+
+def _check_unbroken(run_id: str, rows: list[StepRow], lo: int, hi: int) -> None:
+    """Refuse steps that do not all follow each other."""
+    seqs = [row.seq for row in rows]
+    broken = seqs != list(range(lo, hi)) or any(
+        after.status != "open" and after.chain != chain_hash(before.chain, after)
+        for before, after in itertools.pairwise(rows)
+    )
+    if broken:
+        missing = next((n for n in range(lo, hi) if n not in seqs), None)
+        what = "a step that is out of its order" if missing is None else f"no step {missing}"
+        raise StoreCorruptError(
+            f"Run {run_id} has {what}. Restore the store from a copy; store.verify() lists "
+            "everything that is damaged.",
+            run_id=run_id,
+        )
 
 
 def after_step(

@@ -321,7 +321,7 @@ def parameters(value):
 # Values that the library hands out: nobody constructs them, so their parts are documented.
 HANDED_OUT = {
     *("Artifact", "Call", "Change", "Diff", "Divergence", "Event", "Origin", "Proof", "Run"),
-    *("Step", "Unresolved", "RewindError"),
+    *("Step", "Unresolved", "RewindError", "ChatReply", "VerifyReport", "WrittenArtifact"),
 }
 MADE = sorted(set(rewind_nb.__all__) - HANDED_OUT)
 

@@ -269,3 +269,12 @@ def test_a_patch_goes_into_what_was_recorded(store):
     assert [c.path for c in diff.changes] == ["report.A.total", "sum"]
     assert diff.changes[1].cause == "read 'report' (step 0 'make')"
     assert [link.action for link in diff.why("sum")[0]] == ["make", "add"]
+
+
+def test_a_label_that_is_no_text_is_refused(store):
+    rw = Rewind(apps.loop_app(), store=store)
+
+    for label in ("\udcff", 3):
+        with pytest.raises(ConfigError, match="label="):
+            rw.run(label=label)
+    assert rw.run(label="naïve 🚆", inputs={"by": 1}).label == "naïve 🚆"

@@ -123,9 +123,9 @@ def _pair(pair: Pair, changes: int) -> Html:
         verdict = chip("only after", *_KINDS["added"])
     elif pair.after is None:
         verdict = chip("only before", *_KINDS["removed"])
-    elif pair.same:
+    elif pair.same and not changes:
         verdict = tag("span", "= same hash", class_="rw-dim")
-    else:
+    else:  # a step of the same hash may have been given other inputs
         verdict = chip(count(changes, "change"), *_KINDS["changed"])
     return row(action_name(pair.shown), _side(pair.before), _side(pair.after), verdict)
 

@@ -44,7 +44,7 @@ def _tree(runs: list[Run]) -> Html:
 
 
 def _row(prefix: str, run: Run) -> Html:
-    made = tag("span", when(run.store.row(run.id).created_at), class_="rw-dim rw-keep")
+    made = tag("span", when(run.created_at), class_="rw-dim rw-keep")
     return row(
         tag("span", prefix[-48:], run.id, class_="rw-mono rw-tree"),
         status_chip(run.status),

@@ -18,7 +18,8 @@ from rewind_nb.errors import SecretLeakError
 
 def _insert(table: sa.Table) -> str:
     names = [c.name for c in table.columns]
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    marks = ", ".join("?" * len(names))
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
 
 
 def _end(table: sa.Table, unfinished: str) -> str:

@@ -49,7 +49,7 @@ def wal_reset_fixed(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> b
 
 def takes_turns() -> bool:
     """Whether writers must take the lock file first."""
-    return _file.fcntl is not None and not wal_reset_fixed()
+    return _file.CAN_LOCK and not wal_reset_fixed()
 
 
 def journal_mode() -> str:
@@ -88,36 +88,36 @@ class Database:
             self._place = Path(os.path.realpath(path))  # one name for every link to it
             self._uri = self._place.as_uri() + "?mode=rw"
         self.engine = self._make_engine()
-        with named_errors(path):
-            if path is None:
-                with self.engine.connect() as connection:
-                    create_tables(raw(connection))
-            else:
-                self._open(path)
+        try:
+            with named_errors(path):
+                if path is None:
+                    create_tables(self.writing())
+                else:
+                    self._open(path)
+        except BaseException:
+            self.engine.dispose()
+            raise
 
     def _make_engine(self) -> sa.Engine:
-        if self.path is None:
-            engine = sa.create_engine(
-                "sqlite://",
-                creator=self.connect,
-                poolclass=sa.StaticPool,
-                pool_reset_on_return=None,  # it would roll back what the writer does
-            )
-        else:
-            engine = sa.create_engine(
+        if self.path is not None:
+            return sa.create_engine(
                 "sqlite://", creator=self.connect, poolclass=sa.QueuePool, max_overflow=-1
             )
-        return engine
+        return sa.create_engine(
+            "sqlite://",
+            creator=self.connect,
+            poolclass=sa.StaticPool,
+            pool_reset_on_return=None,  # it would roll back what the writer does
+        )
 
     def _open(self, path: Path) -> None:
         if _file.identify(path) is None:
             if self.read_only:
                 raise StoreError(f"There is no store at {path}. Check the path.", path=str(path))
             _file.create(self._place, build)
+        _file.check_access(self._place, write=not self.read_only)
         if self.read_only:
             self._uri = self._place.as_uri() + _reading(self._place)
-        else:
-            _file.check_writable(self._place)
         try:
             with named_errors(path), self.engine.connect() as connection:
                 self._check_header(raw(connection), path)

@@ -28,40 +28,46 @@ ALMOST_NOTHING = 1 << 20  # bytes; SQLite says "I/O error" where a shared page d
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
-_CANNOT_WRITE = (
+Kind = tuple[type[StoreError], str, str]  # the error, the fact, the next action
+_CANNOT_WRITE: Kind = (
     StoreReadOnlyError,
-    "{where} cannot be written: {text}. Check the permissions of the file and its folder, "
-    "or open it to read with Store(path, read_only=True).",
+    "cannot be written: {text}.",
+    "Check the permissions of the file and its folder, or open it with read_only=True.",
 )
-_NO_ROOM = (
+_NO_ROOM: Kind = (
     StoreFullError,
-    "{where} could not be written: {text}. What was committed before is kept. Free some "
-    "space and resume the run.",
+    "could not be written: {text}. What was committed before is kept.",
+    "Free some space and resume the run.",
 )
-_DISK = (
+_DISK: Kind = (
     StoreError,
-    "{where} could not be read or written: {text}. What was committed before is kept. Check "
-    "the disk and its quota.",
+    "could not be read or written: {text}. What was committed before is kept.",
+    "Check the disk and its quota.",
 )
-_HELD = (
+_HELD: Kind = (
     StoreError,
-    "{where} is held by another process ({text}). Close what uses it, and try again.",
+    "is held by another process: {text}.",
+    "Close what uses it, and try again.",
 )
-_OTHER = (
+_FOREIGN: Kind = (
+    StoreFormatError,
+    "is not an SQLite file, or its header is damaged.",
+    "Choose another path, or restore it from a copy.",
+)
+_DAMAGED: Kind = (
+    StoreCorruptError,
+    "is damaged: {text}.",
+    "Restore it from a copy; store.verify() lists what is damaged as far as it can be read.",
+)
+_TOO_BIG: Kind = (
     StoreError,
-    "{where} could not be used: {text}. `rewind doctor` says whether it is sound.",
+    "cannot hold a value of more than 1 GB: {text}.",
+    "Write it to a file and keep its name in the state.",
 )
-_BY_CODE: dict[int, tuple[type[StoreError], str]] = {
-    sqlite3.SQLITE_NOTADB: (
-        StoreFormatError,
-        "{where} is not an SQLite file, or its header is damaged. Choose another path, or "
-        "restore it from a copy.",
-    ),
-    sqlite3.SQLITE_CORRUPT: (
-        StoreCorruptError,
-        "{where} is damaged: {text}. Restore it from a copy; store.verify() lists what is "
-        "damaged as far as it can be read.",
-    ),
+_OTHER: Kind = (StoreError, "could not be used: {text}.", "`rewind doctor` says if it is sound.")
+_BY_CODE = {
+    sqlite3.SQLITE_NOTADB: _FOREIGN,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_READONLY: _CANNOT_WRITE,
     sqlite3.SQLITE_PERM: _CANNOT_WRITE,
     sqlite3.SQLITE_CANTOPEN: _CANNOT_WRITE,
@@ -69,11 +75,7 @@ _BY_CODE: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_IOERR: _DISK,
     sqlite3.SQLITE_BUSY: _HELD,
     sqlite3.SQLITE_PROTOCOL: _HELD,
-    sqlite3.SQLITE_TOOBIG: (
-        StoreError,
-        "A value is too big for {where} ({text}): SQLite holds at most 1 GB in one value. "
-        "Write it to a file and keep its name in the state.",
-    ),
+    sqlite3.SQLITE_TOOBIG: _TOO_BIG,
 }
 
 
@@ -87,21 +89,25 @@ def name_error(error: BaseException, path: Path | None = None) -> StoreError:
     if isinstance(error, StoreError):
         return error
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig else error
-    text = str(cause)
-    kind = _OTHER
-    if isinstance(cause, OSError):
-        text = cause.strerror or text
-        kind = _CANNOT_WRITE if cause.errno in _READ_ONLY else _DISK
-        kind = _NO_ROOM if cause.errno in _FULL else kind
-    elif (code := getattr(cause, "sqlite_errorcode", None)) is not None:
-        kind = _BY_CODE.get(code & 0xFF, _OTHER)
-        if kind is _DISK and _is_full(path):
-            kind = _NO_ROOM
-    cls, said = kind
+    cls, fact, action = _kind(cause, path)
+    text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
     where = "The store" if path is None else f"The store {path}"
-    named = cls(said.format(where=where, text=text), path=None if path is None else str(path))
+    said = f"{where} {fact.format(text=text)} {action}"
+    named = cls(said, path=None if path is None else str(path))
     named.__cause__ = cause
     return named
+
+
+def _kind(cause: BaseException, path: Path | None) -> Kind:
+    if isinstance(cause, OSError):
+        if cause.errno in _READ_ONLY:
+            return _CANNOT_WRITE
+        return _NO_ROOM if cause.errno in _FULL else _DISK
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is None:  # the driver's own: an OperationalError is text that is no UTF-8
+        return _DAMAGED if isinstance(cause, sqlite3.OperationalError) else _OTHER
+    kind = _BY_CODE.get(code & 0xFF, _OTHER)
+    return _NO_ROOM if kind is _DISK and _is_full(path) else kind
 
 
 def _is_full(path: Path | None) -> bool:

@@ -27,6 +27,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+CAN_LOCK = fcntl is not None
 MEMORY = ":memory:"
 WAIT_S = 30.0  # for another process to finish writing
 
@@ -136,13 +137,19 @@ def _publish(draft: Path, path: Path) -> None:
             draft.rename(path)
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a file that could be read but not written, before anything depends on it.
+def check_access(path: Path, *, write: bool) -> None:
+    """Refuse a file that may not be used, before anything depends on it.
 
     Raises:
         StoreReadOnlyError: the file or its folder cannot be written.
+        StoreError: the file cannot be read.
     """
-    for place in (path, path.parent):
+    if not os.access(path, os.R_OK):
+        raise StoreError(
+            f"The store {path} cannot be read: permission denied. Check its permissions.",
+            path=str(path),
+        )
+    for place in (path, path.parent) if write else ():
         if not os.access(place, os.W_OK):
             raise StoreReadOnlyError(
                 f"The store {path} cannot be written: {place} is read-only. Check its "

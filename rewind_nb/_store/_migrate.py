@@ -38,8 +38,7 @@ def check_version(raw: sqlite3.Connection, path: Path, *, read_only: bool) -> bo
         )
     if found < 1:
         raise StoreFormatError(
-            f"The header of {path} is damaged: there is no schema {found}. "
-            "Restore it from a copy.",
+            f"The header of {path} is damaged: there is no schema {found}. Restore it from a copy.",
             path=str(path),
         )
     if found < SCHEMA_VERSION and read_only:

@@ -50,7 +50,9 @@ class Query:
 
 # -- runs ---------------------------------------------------------------------------------
 
-_WRITTEN = sa.literal_column("runs.rowid")  # the order of writing, whatever the clock did
+_WRITTEN: sa.ColumnElement[int] = sa.literal_column(
+    "runs.rowid"
+)  # the order of writing, whatever the clock did
 _RUN = Query(sa.select(runs).where(runs.c.id == p("id")))
 _RUN_IDS = Query(
     sa.select(runs.c.id).where(runs.c.id >= p("lo"), runs.c.id <= p("hi")).order_by(_WRITTEN)
@@ -102,11 +104,13 @@ def lineage(connection: sa.Connection, run_id: str) -> list[tuple[RunRow, int]]:
     for own_end, *stored in _LINEAGE(connection, id=run_id):
         row = read_row(RunRow, stored)
         found[row.id] = (row, own_end or 0)
-    line = []
+    line: list[tuple[RunRow, int]] = []
     wanted: str | None = run_id
     while wanted is not None:
         if wanted not in found:
-            whose = f"Run {line[-1][0].id} is a fork of {wanted}, which" if line else f"Run {wanted}"
+            whose = (
+                f"Run {line[-1][0].id} is a fork of {wanted}, which" if line else f"Run {wanted}"
+            )
             raise StoreCorruptError(
                 f"{whose} is missing. Restore the store from a copy.", run_id=wanted
             )
@@ -131,9 +135,7 @@ _VISIT = Query(
 _VISITS = Query(
     sa.select(steps.c.action, sa.func.max(steps.c.visit)).where(*_RANGE).group_by(steps.c.action)
 )
-_CHECKPOINT = Query(
-    sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.state.is_not(None))
-)
+_CHECKPOINT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.state.is_not(None)))
 
 
 def step_count(connection: sa.Connection, run_id: str) -> int:
@@ -163,9 +165,7 @@ def visit_row(
     connection: sa.Connection, run_id: str, path: str, action: str, visit: int, lo: int, hi: int
 ) -> StepRow | None:
     """The run's own step at (path, action, visit) with lo <= seq < hi."""
-    found = _VISIT(
-        connection, run_id=run_id, path=path, action=action, visit=visit, lo=lo, hi=hi
-    )
+    found = _VISIT(connection, run_id=run_id, path=path, action=action, visit=visit, lo=lo, hi=hi)
     return read_row(StepRow, found[0]) if found else None
 
 

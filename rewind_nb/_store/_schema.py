@@ -290,6 +290,4 @@ def chain_hash(previous: str, row: StepRow) -> str:
 
 def root_hash(run: RunRow, last_chain: str, parent_end: str | None) -> str:
     """The hash of a finished run: its header, own steps, and the parent tail it refers to."""
-    return _digest(
-        [run.row_hash, run.status, run.tail, list(run.halts), last_chain, parent_end]
-    )
+    return _digest([run.row_hash, run.status, run.tail, list(run.halts), last_chain, parent_end])

@@ -130,8 +130,7 @@ class Store:
         try:
             return Content(digest, self.read(read_content, digest))
         except StoreCorruptError:
-            if not self._writer.settle():  # it may have been waiting to be committed
-                raise
+            self._writer.settle()  # it may have been waiting to be committed
             return Content(digest, self.read(read_content, digest))
 
     def value(self, digest: str, *, strict: bool = False) -> Any:
@@ -238,4 +237,3 @@ class Store:
         from rewind_nb import _html
 
         return _html.store_html(self)
-

@@ -8,13 +8,13 @@ collected, never raised: a report on a damaged store is what this is for.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
-from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
+from rewind_nb._model import CallRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._chain import chain_at, tail_end
 from rewind_nb._store._contents import damaged, damaged_blob
@@ -97,6 +97,7 @@ class _Seen:
     there: set[str] = field(default_factory=set)
     files: dict[str, str] = field(default_factory=dict)  # artifact bytes -> what refers to them
     bytes_there: set[str] = field(default_factory=set)
+    runs: set[str] = field(default_factory=set)
     steps: dict[tuple[Any, ...], str] = field(default_factory=dict)  # step -> its place
     calls: dict[tuple[Any, ...], CallRow] = field(default_factory=dict)
     within: dict[tuple[Any, ...], str] = field(default_factory=dict)  # step -> what it made
@@ -115,9 +116,9 @@ class _Seen:
 
     def _note(self, row: schema.AnyRow) -> None:
         if isinstance(row, RunRow):
-            name = f"Run {row.id}"
-            inputs = (pair for call in row.halts for pair in call.get("inputs", ()))
-            self._want(name, row.graph, row.overrides, row.state, inputs)
+            self.runs.add(row.id)
+            inputs = [digest for call in row.halts for _, digest in call.get("inputs", ())]
+            self._want(f"Run {row.id}", row.graph, row.overrides, *_hashes(row.state), *inputs)
             return
         step = (row.run_id, row.path, row.seq, row.attempt)
         name = f"Step {row.seq} of run {row.run_id}"
@@ -125,19 +126,17 @@ class _Seen:
             self.steps[step] = f"{row.path}{row.action}:{row.visit}"
             after = (row.transition or {}).get("reads", ())
             pairs = (row.inputs, row.reads, row.writes, row.state or (), after)
-            self._want(name, row.result, row.override, *pairs)
+            self._want(name, row.result, row.override, *_hashes(*pairs))
         elif isinstance(row, CallRow):
             self.calls[*step, row.idx] = row
             self.within[step] = f"{name} has calls, and"
-            self._want(f"Call {row.idx} of s{name[1:]}", row.request, row.key, row.response)
-        elif isinstance(row, ArtifactRow):
+            self._want(f"Call {row.idx} of {name.lower()}", row.request, row.key, row.response)
+        else:
             self.within[step] = f"{name} has artifacts, and"
-            self.files[row.sha256] = f"Artifact {row.name!r} of s{name[1:]}"
+            self.files[row.sha256] = f"Artifact {row.name!r} of {name.lower()}"
 
-    def _want(self, name: str, *found: str | Iterable[Any] | None) -> None:
-        for item in found:
-            pairs = [("", item)] if item is None or isinstance(item, str) else item
-            self.wanted.update((digest, name) for _, digest in pairs if digest is not None)
+    def _want(self, name: str, *digests: str | None) -> None:
+        self.wanted.update((digest, name) for digest in digests if digest is not None)
 
     def values(self, opened: sqlite3.Connection) -> Checks:
         """Every value against its hash."""
@@ -159,6 +158,8 @@ class _Seen:
             yield f"{self.files[digest]}: {damaged_blob(digest, missing=True)}"
         for step in self.within.keys() - self.steps.keys():
             yield f"{self.within[step]} is itself missing."
+        for run_id in {step[0] for step in self.steps} - self.runs:
+            yield f"Run {run_id} has steps, and is itself missing."
 
     def answers(self, opened: sqlite3.Connection) -> Checks:
         """Whether what is offered to other runs is the answer it is said to be."""
@@ -173,7 +174,15 @@ class _Seen:
                     and place == f"{step}{call.branch}"
                     and call.playable
                 )
-                yield None if same else (
-                    f"Table {table.name} offers call {idx} of step {seq} of run {run_id} as an "
-                    "answer that it is not."
+                yield (
+                    None
+                    if same
+                    else (
+                        f"Table {table.name} offers call {idx} of step {seq} of run {run_id} as an "
+                        "answer that it is not."
+                    )
                 )
+
+
+def _hashes(*pairs: Iterable[tuple[str, str | None]]) -> Iterator[str | None]:
+    return (digest for manifest in pairs for _, digest in manifest)

@@ -55,7 +55,9 @@ def _derive(item: _Pending, bodies: dict[int, bytes]) -> tuple[str, list[_Pendin
     try:
         data = bytearray(item.body) if item.base is None else apply(item.base, item.body)
     except struct.error:
-        return "", [_Pending(i, body, bytearray(), 0, hashlib.sha256()) for i, body in bodies.items()]
+        return "", [
+            _Pending(i, body, bytearray(), 0, hashlib.sha256()) for i, body in bodies.items()
+        ]
     same = min(map(_first_edit, bodies.values()), default=0)
     hashed, done = item.hashed, item.same
     if same < done:

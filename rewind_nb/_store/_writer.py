@@ -20,8 +20,9 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rewind_nb._store._engine import Database
@@ -78,7 +79,8 @@ class Commit(Future[None]):
         super().add_done_callback(fn)
 
 
-class Waiting(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Waiting:
     """A batch in the queue."""
 
     statements: list[Statement]
@@ -95,6 +97,7 @@ class Writer:
         self._wake = threading.Condition()
         self._waiting: list[Waiting] = []
         self._urgent = False
+        self._busy = False
         self._stuck = False
         self._closed = False
         self._failed: list[Commit] = []  # and nobody may have looked
@@ -135,12 +138,10 @@ class Writer:
         """Wait until everything submitted is committed."""
         self.submit([]).result()
 
-    def settle(self) -> bool:
-        """Give what waits a chance to be committed, so that it can be read; whether any did."""
-        waits = bool(self._waiting)
-        if waits:
+    def settle(self) -> None:
+        """Wait until what was submitted can be read, as far as it can be committed."""
+        if self._waiting or self._busy:
             self.submit([]).exception()
-        return waits
 
     def close(self) -> None:
         """Commit what waits and stop.
@@ -168,9 +169,10 @@ class Writer:
     def _loop(self) -> None:
         while not self._closed:
             self._commit(self._next_group())
-        self._commit([item._replace(lazy=False) for item in self._take()])
+        self._commit([replace(item, lazy=False) for item in self._take()])
         if self._raw is not None and self._database.path is not None:
-            self._raw.close()
+            with contextlib.suppress(sqlite3.Error):
+                self._raw.close()
         self._database.close()
 
     def _next_group(self) -> list[Waiting]:
@@ -182,38 +184,33 @@ class Writer:
 
     def _take(self) -> list[Waiting]:
         taken, self._waiting = self._waiting, []
-        self._urgent = False
+        self._urgent, self._busy = False, bool(taken)
         return taken
 
     def _commit(self, group: list[Waiting]) -> None:
         if not group:
             return
+        kept: list[Waiting] = []
         try:
-            self._transaction(group)
-        except NEVER_RIGHT as error:
-            if len(group) == 1:
-                self._fail(group, error)
-            else:  # one bad batch must not take the others with it
-                for item in group:
-                    self._commit([item])
+            wrong = self._transaction(group)
         except Exception as error:  # noqa: BLE001  (whoever waits is told)
-            self._stuck = True
             kept = [item for item in group if item.lazy and not item.commit.looked_at]
-            with self._wake:
-                self._waiting = kept + self._waiting
-            self._fail([item for item in group if all(item is not k for k in kept)], error)
-        else:
-            self._stuck = False
-            for item in group:
-                item.commit.set_result(None)
-
-    def _fail(self, group: list[Waiting], error: Exception) -> None:
-        known = isinstance(error, RewindError)
-        named = error if known else name_error(error, self._database.path)
+            wrong = {item.commit: error for item in group}
         with self._wake:
-            self._failed += [item.commit for item in group]
-        for item in group:
-            item.commit.set_exception(named)
+            self._waiting = kept + self._waiting
+            self._stuck = bool(kept)
+            self._busy = False
+        for commit in (item.commit for item in group if item not in kept):
+            if commit in wrong:
+                self._fail(commit, wrong[commit])
+            else:
+                commit.set_result(None)
+
+    def _fail(self, commit: Commit, error: Exception) -> None:
+        known = isinstance(error, RewindError)
+        with self._wake:
+            self._failed.append(commit)
+        commit.set_exception(error if known else name_error(error, self._database.path))
 
     def _raise_unseen(self) -> None:
         failed, self._failed = self._failed, []
@@ -221,34 +218,52 @@ class Writer:
             if not commit.looked_at:
                 commit.result()
 
-    def _transaction(self, group: list[Waiting]) -> None:
+    def _transaction(self, group: list[Waiting]) -> dict[Commit, Exception]:
+        """Commit a group; the batches that had to be left out, with what is wrong with each."""
         with self._database.turn():
             if self._raw is None:
                 self._raw = self._database.writing()
             durable = any(item.durable for item in group)
             self._raw.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-            self._raw.execute("BEGIN IMMEDIATE")
-            try:
-                for item in group:
-                    for statement in item.statements:
-                        _execute(self._raw, statement)
-                self._raw.execute("COMMIT")
-            except BaseException:
-                if self._raw.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        self._raw.execute("ROLLBACK")
-                raise
+            wrong: dict[Commit, Exception] = {}
+            while True:
+                item = None
+                try:
+                    with _transaction(self._raw):
+                        for item in group:
+                            if item.commit not in wrong:
+                                _execute(self._raw, item.statements)
+                except NEVER_RIGHT as error:  # that one must not take the others with it
+                    if item is None:
+                        raise
+                    wrong[item.commit] = error
+                else:
+                    return wrong
 
 
-def _execute(raw: sqlite3.Connection, statement: Statement) -> None:
-    changed = raw.executemany(statement.sql, statement.rows).rowcount
-    if statement.owner is not None and changed != len(statement.rows):
-        raise RunBusyError(
-            f"Run {statement.owner} was taken up by another process meanwhile: what it wrote "
-            "stays, and this process cannot write to the run any more. Look at it with "
-            "store.run(id), and resume or fork it from there.",
-            run_id=statement.owner,
-        )
+@contextlib.contextmanager
+def _transaction(raw: sqlite3.Connection) -> Iterator[None]:
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        raw.execute("COMMIT")
+    except BaseException:
+        if raw.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                raw.execute("ROLLBACK")
+        raise
+
+
+def _execute(raw: sqlite3.Connection, statements: list[Statement]) -> None:
+    for statement in statements:
+        changed = raw.executemany(statement.sql, statement.rows).rowcount
+        if statement.owner is not None and changed != len(statement.rows):
+            raise RunBusyError(
+                f"Run {statement.owner} was taken up by another process meanwhile: what that "
+                "wrote stays, and this process cannot write to the run any more. Look at it with "
+                "store.run(id), and resume or fork it from there.",
+                run_id=statement.owner,
+            )
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()

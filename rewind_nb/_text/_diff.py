@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rewind_nb._describe import plural
 from rewind_nb._diff import MISSING
 from rewind_nb._secrets import redact
 from rewind_nb._text._shown import WIDTH, brief, cell, middle, page, shared_start, visible
@@ -31,7 +32,7 @@ def _diff_lines(diff: Diff) -> Iterator[str]:
     yield f"ancestor: {diff.ancestor.id if diff.ancestor else 'none'}"
     if diff.cause is not None:
         yield f"override: {middle(diff.cause, WIDTH - 10)}"
-    yield f"shared prefix: {diff.shared_steps} steps"
+    yield f"shared prefix: {plural(diff.shared_steps, 'step')}"
     yield from (f"warning: {mismatch}" for mismatch in diff.mismatched_models)
     yield from _pair_lines(diff)
     yield from _divergence_lines(diff)

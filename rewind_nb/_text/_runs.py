@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from rewind_nb._describe import plural
 from rewind_nb._text._shown import WIDTH, cell, middle, page
 
 if TYPE_CHECKING:
@@ -70,8 +71,9 @@ def _totals(run: Run) -> str:
     own = [step for step in run.steps if step.source not in PAID_ELSEWHERE]
     live, played = sum(s.live_calls for s in own), sum(s.played_calls for s in own)
     total = None if run.usage is None else run.usage.total_tokens
-    spent = "tokens unknown" if total is None else f"{total} tokens"
-    return f"{len(run)} steps, {live} live calls, {played} played back, {spent}"
+    spent = "tokens unknown" if total is None else plural(total, "token")
+    steps, calls = plural(len(run), "step"), plural(live, "live call")
+    return f"{steps}, {calls}, {played} played back, {spent}"
 
 
 def tree_text(runs: Iterable[Run]) -> str:
@@ -84,7 +86,7 @@ def _tree_line(prefix: str, run: Run) -> str:
     line = f"{prefix[-48:]}{run.id}{label}"
     if run.status != "complete" or run.kind == "record":
         line += f" {run.status},"
-    words = f"{len(run)} steps" if run.kind == "record" else run.describe()
+    words = plural(len(run), "step") if run.kind == "record" else run.describe()
     return f"{line} {middle(words, max(40, WIDTH - 1 - len(line)))}"
 
 

@@ -20,7 +20,14 @@ _FORBIDDEN = set('<>:"|?*\\') | {chr(c) for c in range(32)}
 
 
 class WrittenArtifact:
-    """What `artifact` returns: the name, the hash of the bytes, and where they are."""
+    """What `artifact` returns: the name, the hash of the bytes, and where they are.
+
+    Attributes:
+        name: as given.
+        sha256: of the bytes.
+        size: bytes.
+        path: the file; it differs between runs, so keep it out of the state.
+    """
 
     def __init__(self, name: str, sha256: str, size: int, path: Path) -> None:
         self.name = name
