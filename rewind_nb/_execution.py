@@ -17,8 +17,8 @@ from typing import Any
 
 from rewind_nb import _owner
 from rewind_nb._burr import AppSpec, Machine
-from rewind_nb._codec._walk import is_utf8
 from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
+from rewind_nb._codec._walk import is_utf8
 from rewind_nb._drive import Ended, Script, adrive, drive, forward, stopped_by
 from rewind_nb._hooks import Hook, Hooks
 from rewind_nb._model import CacheMode, RunKind, RunRow, StepRow

@@ -89,12 +89,16 @@ class Override:
         value: what replaces it, as given (for a callback: what it produced).
         call: which call of the step, for kinds that address one.
         callback: whether a callable produced the value.
+        branch: with `ordinal`, the position of that call inside the step.
+        ordinal: None for kinds that address no call.
     """
 
     kind: str
     value: Any
     call: int = 0
     callback: bool = False
+    branch: str = ""
+    ordinal: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class OpenStep:
             recorded=calls,
             recorded_key=None if recorded is None else step_key(recorded),
             strict=session.plan.strict,
-            overrides=call_overrides(self.applied, calls),
+            overrides=call_overrides(self.applied),
             cache_key=session.plan.cache_key,
             emit=session.hooks.emit,
         )

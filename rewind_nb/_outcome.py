@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rewind_nb import _codec
@@ -12,10 +12,7 @@ from rewind_nb._model import Override, Source, StepRow, Usage
 from rewind_nb._store._read import StepKey
 from rewind_nb._trajectory import after_step
 from rewind_nb.capture._context import (
-    MODEL_OVERRIDES,
-    TOOL_OVERRIDES,
     CallOverride,
-    RecordedCalls,
     StepContext,
 )
 
@@ -88,24 +85,16 @@ def sum_usage(usages: Sequence[Usage | None]) -> Usage | None:
     return Usage(0, 0) if total is None else total
 
 
-def call_overrides(
-    applied: Sequence[Applied], calls: RecordedCalls | None
-) -> tuple[CallOverride, ...]:
+def call_overrides(applied: Sequence[Applied]) -> tuple[CallOverride, ...]:
     """The overrides of calls, each at the position of the recorded call it addresses."""
-    placed = []
-    for item in applied:
-        kind = item.override.kind
-        if kind in MODEL_OVERRIDES or kind in TOOL_OVERRIDES:
-            family = "model" if kind in MODEL_OVERRIDES else "tool"
-            rows = [] if calls is None else calls.logical(family)
-            if item.override.call < len(rows):
-                row = rows[item.override.call]
-                placed.append(CallOverride(item.override, row.branch, row.ordinal, item.own))
-    return tuple(placed)
+    return tuple(
+        CallOverride(a.override, a.override.branch, a.override.ordinal, a.own)
+        for a in applied
+        if a.override.ordinal is not None
+    )
 
 
 def encoded_overrides(overrides: Sequence[Override]) -> tuple[str, bytes]:
     """Overrides as they are stored: the hash and the encoding."""
-    names = ("kind", "value", "call", "callback")
-    data = _codec.encode([{n: getattr(o, n) for n in names} for o in overrides], path="override")
+    data = _codec.encode([asdict(o) for o in overrides], path="override")
     return _codec.digest(data), data

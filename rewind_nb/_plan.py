@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec, _patch
@@ -226,7 +226,8 @@ def _plan_call(target: Target, kind: str, value: Any, call: int) -> Planned:
         value = _own_copy(value(_recorded_value(store, row, kind)), f"{kind}=")
     probe = Override(kind, value, call=call, callback=callback)
     row = _overrides.check(store, rows, probe, target.name)
-    return Planned(probe, _changes_nothing(store, row, probe))
+    placed = replace(probe, branch=row.branch, ordinal=row.ordinal)
+    return Planned(placed, _changes_nothing(store, row, probe))
 
 
 def _recorded_value(store: Store, row: CallRow, kind: str) -> Any:

@@ -51,19 +51,24 @@ def resumed(
     action = last.row.action if last is not None and unfinished else _next_action(env, run, last)
     refuse_foreign(env, run, action)
     visits = own.visits_before(seq)
-    batch = Batch()
-    row = run._row  # noqa: SLF001
-    call = invocation(env.spec, batch, seq, inputs, halt_after, halt_before)
-    if unfinished and row.halts:  # the call that was cut short goes on
-        before = row.halts[-1]
-        call["inputs"] = list({**dict(before["inputs"]), **dict(call["inputs"])}.items())
-        if not halt_after and not halt_before:
-            call |= {k: before[k] for k in ("halt_after", "halt_before")}
     row = replace(
-        row, status="running", next_action=None, root=None, ended_at=None, note=None,
-        halts=(*row.halts, call), owner=_owner.this_process(),
-    )  # fmt: skip
-    env.store.submit(batch, wake=False)
+        run._row,  # noqa: SLF001
+        status="running",
+        next_action=None,
+        root=None,
+        ended_at=None,
+        note=None,
+        owner=_owner.this_process(),
+    )
+    cut_short = unfinished and bool(row.halts) and not halt_after and not halt_before
+    if not cut_short:  # else the call that was cut short goes on, with its own conditions
+        batch = Batch()
+        call = invocation(env.spec, batch, seq, inputs, halt_after, halt_before)
+        if unfinished and row.halts:
+            earlier = dict(row.halts[-1]["inputs"])
+            call["inputs"] = list({**earlier, **dict(call["inputs"])}.items())
+        row = replace(row, halts=(*row.halts, {**call, "own": True}))
+        env.store.submit(batch, wake=False)
     parent = None if row.parent is None else Recording.of(env.store.run(row.parent))
     answers = last.row if last is not None and unfinished else None
     planned = _planned_again(run, seq)
@@ -131,7 +136,7 @@ def _resume_from(
 
 
 class _Resumed(Itinerary):
-    """The itinerary of a resumed run: what the caller gives now comes first."""
+    """The itinerary of a resumed run: the inputs that the caller gives now come first."""
 
     def __init__(
         self,
@@ -147,8 +152,3 @@ class _Resumed(Itinerary):
     def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
         """The caller's inputs over the recorded ones."""
         return {**super().inputs(action, visit), **self._given}
-
-    def stops(self, did: tuple[str, int], following: str) -> bool:
-        """By the conditions of this call, also where an earlier call halted."""
-        last = self._calls[-1]
-        return following in last["halt_before"] or did[0] in last["halt_after"]

@@ -820,3 +820,66 @@ def test_outside_a_step_nothing_is_captured(provider):
     assert ChatModel(provider.base_url, "toy").chat("hi").json()["n"] == 1
     assert 0 <= random() < 1
     assert httpx is not None
+
+
+# -- overrides and interrupts --------------------------------------------------------------------
+
+
+def test_a_fork_interrupted_before_its_overridden_call_still_gets_it_when_resumed(provider, store):
+    chat = ChatModel(provider.base_url, "toy")
+    stop = {"armed": False}
+
+    @action(reads=[], writes=["said"])
+    def talk(state: State) -> State:
+        first = chat.chat("first").json()
+        if stop["armed"]:
+            stop["armed"] = False
+            raise KeyboardInterrupt
+        return state.update(said=[first, chat.chat("second").json()])
+
+    rw = Rewind(
+        ApplicationBuilder().with_actions(talk).with_entrypoint("talk").build(), store=store
+    )
+    run = rw.run()
+    stop["armed"] = True
+    with pytest.raises(KeyboardInterrupt):
+        rw.fork(run, 0, prompt="other", call=1)
+    interrupted = rw.last_run
+    assert interrupted.status == "interrupted"
+
+    fork = rw.resume(interrupted)
+
+    assert fork.status == "complete"
+    assert fork.state["said"][1]["echo"] == "other"
+    assert fork.state["said"][0] == run.state["said"][0]
+    assert rw.replay(fork).ok
+    stop["armed"] = True
+    with pytest.raises(KeyboardInterrupt):
+        rw.fork(run, 0, response='{"mine": 1}', call=1)
+    again = rw.resume(rw.last_run)
+    assert again.state["said"][1] == {"mine": 1}
+    assert rw.replay(again).ok
+
+
+def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider, store):
+    chat = ChatModel(provider.base_url, "toy")
+    stop = {"armed": True}
+
+    @action(reads=[], writes=["said"])
+    def talk(state: State) -> State:
+        first = chat.chat("first").json()["n"]
+        if stop["armed"]:
+            raise KeyboardInterrupt
+        return state.update(said=[first, chat.chat("second").json()["n"]])
+
+    rw = Rewind(
+        ApplicationBuilder().with_actions(talk).with_entrypoint("talk").build(), store=store
+    )
+    with pytest.raises(KeyboardInterrupt):
+        rw.run()
+    stop["armed"] = False
+    run = rw.resume(rw.last_run)
+
+    assert run.state["said"] == [1, 2]
+    assert provider.count == 2
+    assert [c.source for c in run[0].calls] == ["cache", "live"]

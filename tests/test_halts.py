@@ -278,3 +278,39 @@ def test_a_label_that_is_no_text_is_refused(store):
         with pytest.raises(ConfigError, match="label="):
             rw.run(label=label)
     assert rw.run(label="naïve 🚆", inputs={"by": 1}).label == "naïve 🚆"
+
+
+def test_a_fork_that_was_interrupted_goes_on_through_its_parents_earlier_halts(store):
+    stop = {"armed": False}
+
+    @action(reads=["question"], writes=["answer"])
+    def hear(state: State, reply: str) -> State:
+        if stop["armed"]:
+            stop["armed"] = False
+            raise KeyboardInterrupt
+        return state.update(answer=reply)
+
+    app = (
+        ApplicationBuilder()
+        .with_actions(apps.ask, hear, apps.weigh, apps.close)
+        .with_transitions(
+            ("ask", "hear"),
+            ("hear", "weigh"),
+            ("weigh", "close", when(done=True)),
+            ("weigh", "ask", default),
+        )
+        .with_entrypoint("ask")
+        .with_state(turns=0)
+        .build()
+    )
+    rw = Rewind(app, store=store)
+    run = apps.run_human_app(rw)
+    stop["armed"] = True
+    with pytest.raises(KeyboardInterrupt):
+        rw.fork(run, 0)
+
+    fork = rw.resume(rw.last_run)
+
+    assert names(fork) == names(run)
+    assert fork.state == run.state
+    assert rw.replay(fork).ok

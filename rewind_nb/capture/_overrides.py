@@ -72,17 +72,17 @@ def _last_user(messages: Any) -> dict[str, Any]:
 def response(ctx: StepContext, given: CallOverride) -> Any:
     """The answer that a `response=` override gives, in the shape of the recorded one."""
     rows = [] if ctx.recorded is None else ctx.recorded.logical("model")
-    row = next(r for r in rows if (r.branch, r.ordinal) == (given.branch, given.ordinal))
+    position = (given.branch, given.ordinal)
+    row = next((r for r in rows if (r.branch, r.ordinal) == position), None)
     return answer_for(ctx.store, row, given.override.value)
 
 
-def answer_for(store: Store, row: CallRow, value: Any) -> dict[str, Any]:
+def answer_for(store: Store, row: CallRow | None, value: Any) -> dict[str, Any]:
     """The recorded HTTP answer of *row* with its text, or its whole body, replaced."""
-    recorded = store.value(row.response) if row.response else {}
-    body = _recorded_json(recorded)
+    body = _recorded_json(store.value(row.response)) if row and row.response else None
     if isinstance(value, str):
         if body is None or not body.get("choices"):
-            body = {"object": "chat.completion", "model": row.model, "choices": [{"index": 0}]}
+            body = {"object": "chat.completion", "choices": [{"index": 0}]}
         choice = body["choices"][0]
         choice["message"] = {**choice.get("message", {"role": "assistant"}), "content": value}
         choice.setdefault("finish_reason", "stop")
