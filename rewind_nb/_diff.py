@@ -119,9 +119,18 @@ def _compare(path: str, before: Node, after: Node) -> _Found:
 
 
 def _dict(path: str, before: Node, after: Node) -> _Found:
-    if "$" not in before and "$" not in after:
-        return _mapping(path, before, after)
+    sides = _named(before), _named(after)
+    if None not in sides:
+        return _mapping(path, *sides)
     return _mapping(path, _by_key_text(before), _by_key_text(after), bracket)
+
+
+def _named(node: Node) -> Any:
+    """The items of a dict whose keys are all text, else None."""
+    if "$" not in node:
+        return node
+    named = all(type(key) is str for key, _ in node["v"])
+    return dict(node["v"]) if named else None
 
 
 def _mapping(

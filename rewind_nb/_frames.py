@@ -271,7 +271,11 @@ def _parts(path: str, node: _codec.Node) -> Iterator[tuple[str, _codec.Node]]:
     elif isinstance(node, dict) and "$" not in node:
         yield from ((join(path, key), value) for key, value in node.items())
     elif isinstance(node, dict) and node["$"] == "dict":
+        named = all(type(key) is str for key, _ in node["v"])
         for key, value in node["v"]:
+            if named:  # a dict that only had to be told from a tagged node
+                yield join(path, key), value
+                continue
             text = json.dumps(key, ensure_ascii=False, separators=(",", ":"))
             yield bracket(path, text), value
     elif isinstance(node, dict) and node["$"] in ("tuple", "dataclass", "pydantic"):

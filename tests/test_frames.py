@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import networkx as nx
 import pandas as pd
 import pytest
-from burr.core import ApplicationBuilder, action
+from burr.core import ApplicationBuilder, State, action
 from conftest import RECORDERS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -342,3 +342,14 @@ def test_the_graph_of_a_fork_reaches_from_its_root_to_its_tip(store):
 
     assert [sources[seq] for seq in (0, 1)] == ["inherited", "inherited"]
     assert nx.has_path(fork.graph(), 0, len(fork) - 1)
+
+
+def test_a_dict_with_the_marker_key_has_ordinary_paths(store):
+    @action(reads=[], writes=["top"])
+    def make(state: State) -> State:
+        return state.update(top={"$": None, "a": 1})
+
+    app = ApplicationBuilder().with_actions(make).with_entrypoint("make").build()
+    run = Rewind(app, store=store).run()
+
+    assert list(run.fields_df()["path"]) == ['top["$"]', "top.a"]

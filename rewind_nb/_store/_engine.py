@@ -84,6 +84,7 @@ class Database:
         # In memory there is one connection, for one thread at a time.
         self._lock = threading.RLock() if path is None else contextlib.nullcontext()
         if path is not None:
+            _file.identify(path)
             self._watched = path.absolute()  # the working directory may change
             self._place = Path(os.path.realpath(path))  # one name for every link to it
             self._uri = self._place.as_uri() + "?mode=rw"
@@ -133,6 +134,7 @@ class Database:
         self._identity = _file.identify(path)
 
     def _check_header(self, opened: sqlite3.Connection, path: Path) -> None:
+        opened.execute("SELECT count(*) FROM sqlite_master").fetchone()  # it can be read at all
         if opened.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreFormatError(
                 f"{path} is an SQLite file of another program, not a store of rewind_nb. "

@@ -137,6 +137,8 @@ class Writer:
     def flush(self) -> None:
         """Wait until everything submitted is committed."""
         self.submit([]).result()
+        with self._wake:
+            self._raise_unseen()
 
     def settle(self) -> None:
         """Wait until what was submitted can be read, as far as it can be committed."""
