@@ -3,7 +3,7 @@
 Steps are aligned by (path, action, visit), never by index, so that a loop that ran once
 more does not shift everything after it. Values are compared by their encoding. A change's
 cause is what the step was seen to read and had changed before it; followed back, key by
-key, that leads to the override.
+key, that leads to the override. `_changes` and `_causes` find these, one pair at a time.
 """
 
 from __future__ import annotations
@@ -11,68 +11,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rewind_nb import _codec
 from rewind_nb._align import align
-from rewind_nb._describe import plural, short
-from rewind_nb._diff import MISSING, diff_nodes
+from rewind_nb._causes import Causes, Link
+from rewind_nb._changes import (
+    Change,
+    Delta,
+    Pair,
+    error_text,
+    field_changes,
+    node_changes,
+    text_changes,
+)
+from rewind_nb._describe import plural
 from rewind_nb._divergence import Divergence
-from rewind_nb._model import Override, StepRow
+from rewind_nb._path import bracket
 from rewind_nb._run import Run, Step
+from rewind_nb._store._read import StepKey
 from rewind_nb.errors import NotFoundError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One field that differs.
-
-    Attributes:
-        path: such as ``report.groups.A.total``; ``@result``, ``@error``, ``@inputs.x`` and
-            ``@step`` (a step only one side has) beside the state.
-        before: the first run's value; MISSING where it has none.
-        after: the second run's.
-        kind: ``changed``, ``added``, ``removed``, ``type`` or ``order``.
-        cause: why, in words.
-        seq: position in the second run (in the first, for a removed step).
-    """
-
-    seq: int
-    action: str
-    visit: int
-    path: str
-    before: Any
-    after: Any
-    kind: str
-    cause: str
-
-    def __repr__(self) -> str:
-        visit = f" (visit {self.visit})" if self.visit > 1 else ""
-        values = f"{short(self.before)} -> {short(self.after)}"
-        return f"<Change {self.action!r}{visit} {self.path}: {values} [{self.cause}]>"
-
-
-class Pair(NamedTuple):
-    """An aligned step: the first run's, the second's, or both."""
-
-    before: Step | None
-    after: Step | None
-
-    @property
-    def shown(self) -> Step:
-        """The second run's where there is one."""
-        step = self.after or self.before
-        assert step is not None  # noqa: S101  (align pairs at least one)
-        return step
-
-    @property
-    def same(self) -> bool:
-        """Whether both did the very same."""
-        both = self.before is not None and self.after is not None
-        return both and self.before.hash == self.after.hash  # type: ignore[union-attr]
+__all__ = ["ArtifactChange", "Change", "Diff", "Link", "Outcome", "Pair", "compare", "error_text"]
 
 
 class ArtifactChange(NamedTuple):
@@ -86,14 +48,6 @@ class ArtifactChange(NamedTuple):
     def same(self) -> bool:
         """Whether the bytes are the same."""
         return self.before == self.after
-
-
-class Link(NamedTuple):
-    """One link of a cause: a step and the field it passed on."""
-
-    seq: int
-    action: str
-    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +88,12 @@ class Diff:
 
     @property
     def identical(self) -> bool:
-        """Whether both took the same steps, each with the same hash, and ended alike."""
-        return all(pair.same for pair in self.pairs) and self.a.state_hash == self.b.state_hash
+        """Whether both took the same steps with the same hashes and files, and ended alike."""
+        return (
+            all(pair.same for pair in self.pairs)
+            and self.a.state_hash == self.b.state_hash
+            and not any(any(self._artifact_changes(pair)) for pair in self.pairs)
+        )
 
     @cached_property
     def ancestor(self) -> Run | None:
@@ -157,7 +115,7 @@ class Diff:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Every field that differs, in execution order."""
-        return tuple(change for pair in self.pairs for change in self._changes(pair))
+        return tuple(change for _, change in self._placed)
 
     @cached_property
     def divergence(self) -> Divergence | None:
@@ -209,7 +167,10 @@ class Diff:
         return _frames.changes_df(self)
 
     def why(self, path: str) -> list[tuple[Link, ...]]:
-        """Every chain of observed reads from the override to a changed field.
+        """The chains of observed reads from the override to a changed field.
+
+        At most 64, the shortest first: a loop that reads and writes two keys has
+        exponentially many.
 
         Args:
             path: of a change, such as ``text`` or ``report.total``; the last step that
@@ -221,96 +182,69 @@ class Diff:
         Raises:
             NotFoundError: nothing changed at this path; the message lists what did.
         """
-        found = [c for c in self.changes if c.path == path]
-        found = found or [c for c in self.changes if c.path.startswith((f"{path}.", f"{path}["))]
+        within = (f"{path}.", f"{path}[")
+        found = [n for n, c in self._placed if c.path == path]
+        found = found or [n for n, c in self._placed if c.path.startswith(within)]
         if not found:
             changed = dict.fromkeys(c.path for c in self.changes)
             raise NotFoundError(f"Nothing changed at {path!r}. {did_you_mean(path, changed)}")
-        last = found[-1]
-        return list(self._chains(last.seq, Link(last.seq, last.action, path), frozenset()))
+        return self._causes.chains(found[-1], path)
 
     # -- how ------------------------------------------------------------------------------
 
-    def _changes(self, pair: Pair) -> Iterator[Change]:
-        before, after, step = pair.before, pair.after, pair.shown
-        if before is None or after is None:
-            old, new = (MISSING, step.status) if before is None else (step.status, MISSING)
-            kind = "added" if before is None else "removed"
-            cause = "the path of execution changed"
-            yield Change(step.seq, step.action, step.visit, "@step", old, new, kind, cause)
-            return
-        cause = self._cause(pair)
-        for path, old, new, kind in self._entering_changes(pair):
-            why = cause if cause == "override" else "another initial state"
-            yield Change(step.seq, step.action, step.visit, path, old, new, kind, why)
-        if pair.same and before.row.inputs == after.row.inputs:
-            return
-        for path, old, new, kind in _field_changes(before, after):
-            yield Change(step.seq, step.action, step.visit, path, old, new, kind, cause)
+    @cached_property
+    def _causes(self) -> Causes:
+        return Causes(self.pairs)
 
-    def _entering_changes(self, pair: Pair) -> Iterator[tuple[str, Any, Any, str]]:
+    @cached_property
+    def _files(self) -> tuple[dict[StepKey, dict[str, str]], dict[StepKey, dict[str, str]]]:
+        return _files(self.a), _files(self.b)
+
+    @cached_property
+    def _placed(self) -> list[tuple[int, Change]]:
+        """The changes, each with the position of its pair."""
+        return [(n, change) for n in range(len(self.pairs)) for change in self._changes(n)]
+
+    def _changes(self, n: int) -> Iterator[Change]:
+        pair = self.pairs[n]
+        before, after = pair
+        if pair.shared:
+            return
+        if before is None or after is None:
+            ours, theirs = (None if s is None else s.status for s in pair)
+            for delta in text_changes("@step", ours, theirs):
+                yield Change.at(pair.shown, delta, "the path of execution changed")
+            return
+        yield from self._entering_changes(n, before, after)
+        deltas = [*self._artifact_changes(pair)]
+        if not pair.same or before.row.inputs != after.row.inputs:
+            deltas = [*field_changes(before, after), *deltas]
+        cause = self._causes.words(n) if deltas else ""
+        yield from (Change.at(pair.shown, delta, cause) for delta in deltas)
+
+    def _entering_changes(self, n: int, before: Step, after: Step) -> Iterator[Change]:
         """State that differs as it enters a step without any step having written it."""
-        before, after = pair.before, pair.after
+        overridden = self._causes.entering(n)
+        first = n == 0 and before.seq == after.seq == 0
+        if not first and not overridden:
+            return
+        ours = dict(self.a.entering_manifest(before))
+        theirs = dict(self.b.entering_manifest(after))
+        for key in dict.fromkeys([*ours, *theirs]) if first else overridden:
+            if ours.get(key) == theirs.get(key):
+                continue
+            cause = "override" if key in overridden else "another initial state"
+            for delta in node_changes(before, ours.get(key), theirs.get(key), "", key):
+                yield Change.at(after, delta, cause)
+
+    def _artifact_changes(self, pair: Pair) -> Iterator[Delta]:
+        """The files that a step both sides have made with other bytes, or on one side only."""
+        before, after = pair
         if before is None or after is None:
             return
-        overridden = [k for o in self._own_overrides(after) if o.kind == "state" for k in o.value]
-        if pair is self.pairs[0] and before.seq == after.seq == 0:
-            overridden = []  # the whole state is compared
-        elif not overridden:
-            return
-        ours, theirs = (dict(s.row.state or ()) for s in (before, after))
-        if overridden and not ours:
-            ours = dict(self.a.entering_manifest(before))
-        for key in overridden or dict.fromkeys([*ours, *theirs]):
-            if ours.get(key) != theirs.get(key):
-                yield from node_changes(before, ours.get(key), theirs.get(key), "", key)
-
-    def _own_overrides(self, step: Step) -> tuple[Override, ...]:
-        """The overrides of the second run, at the step they are for."""
-        origin = self.b.origin
-        return self.b.overrides if origin is not None and origin.at == step.seq else ()
-
-    def _cause(self, pair: Pair) -> str:
-        after = pair.after
-        assert after is not None  # noqa: S101  (both sides are there)
-        if self._own_overrides(after):
-            return "override"
-        changed = self._changed_reads(pair)
-        if changed:
-            names = ", ".join(
-                f"{k!r}" + (f" (step {w.seq} {w.action!r})" if w else "") for k, w in changed
-            )
-            return f"read {names}"
-        if pair.before is not None and pair.before.row.code != after.row.code:
-            return "its code changed"
-        if after.live_calls:
-            return "asked anew: another answer"
-        return "not from its reads: hidden state, clock or chance"
-
-    def _changed_reads(self, pair: Pair) -> list[tuple[str, Step | None]]:
-        """The keys a step read that differ between the runs, and who wrote each last."""
-        if pair.before is None or pair.after is None:
-            return []
-        old, new = dict(pair.before.row.reads), dict(pair.after.row.reads)
-        keys = [k for k in new if k in old and old[k] != new[k]]
-        return [(k, self._writer(pair.after.seq, k)) for k in keys]
-
-    def _writer(self, seq: int, key: str) -> Step | None:
-        for step in reversed(self.b.steps[:seq]):
-            if key in dict(step.row.writes):
-                return step
-        return None
-
-    def _chains(self, seq: int, link: Link, seen: frozenset[int]) -> Iterator[tuple[Link, ...]]:
-        pair = next((p for p in self.pairs if p.after is not None and p.after.seq == seq), None)
-        causes = [] if pair is None else self._changed_reads(pair)
-        origins = [(k, w) for k, w in causes if w is not None and w.seq not in seen]
-        if not origins:
-            yield (link,)
-        for key, writer in origins:
-            before = Link(writer.seq, writer.action, key)
-            for chain in self._chains(writer.seq, before, seen | {seq}):
-                yield (*chain, link)
+        ours, theirs = self._files[0].get(before.key, {}), self._files[1].get(after.key, {})
+        for name in dict.fromkeys([*ours, *theirs]):
+            yield from text_changes(bracket("@artifacts", name), ours.get(name), theirs.get(name))
 
     # -- showing --------------------------------------------------------------------------
 
@@ -344,68 +278,18 @@ def _key(step: Step) -> tuple[str, str, int]:
     return (step.path, step.action, step.visit)
 
 
+def _files(run: Run) -> dict[StepKey, dict[str, str]]:
+    """The hashes of a run's artifacts by name, for each step that made any."""
+    made: dict[StepKey, dict[str, str]] = {}
+    for artifact in run.artifacts:
+        row = artifact._row  # noqa: SLF001
+        key = (row.run_id, row.path, row.seq, row.attempt)
+        made.setdefault(key, {})[artifact.name] = artifact.sha256
+    return made
+
+
 def _lineage(run: Run) -> Iterator[Run]:
     current: Run | None = run
     while current is not None:
         yield current
         current = current.parent
-
-
-def _field_changes(before: Step, after: Step) -> Iterator[tuple[str, Any, Any, str]]:
-    yield from _mapping_changes(before, dict(before.row.inputs), dict(after.row.inputs), "@inputs.")
-    old, new = dict(before.row.writes), dict(after.row.writes)
-    yield from _mapping_changes(before, old, new, "")
-    if before.row.deleted != after.row.deleted:
-        yield "@deleted", before.row.deleted or MISSING, after.row.deleted or MISSING, "changed"
-    if before.row.result != after.row.result:
-        yield from _result_changes(before, after)
-    ours, theirs = error_text(before.row), error_text(after.row)
-    if ours != theirs:
-        yield "@error", ours or MISSING, theirs or MISSING, _kind(ours, theirs)
-
-
-def _mapping_changes(
-    step: Step, old: dict[str, str], new: dict[str, str], prefix: str
-) -> Iterator[tuple[str, Any, Any, str]]:
-    for key in dict.fromkeys([*old, *new]):
-        if old.get(key) != new.get(key):
-            yield from node_changes(step, old.get(key), new.get(key), prefix, key)
-
-
-def _result_changes(before: Step, after: Step) -> Iterator[tuple[str, Any, Any, str]]:
-    """Changes of the result, those apart that say the same as a state write of that name."""
-    written = {*dict(before.row.writes), *dict(after.row.writes)}
-    for path, old, new, kind in node_changes(
-        before, before.row.result, after.row.result, "", "@result"
-    ):
-        name = path.removeprefix("@result.").split(".")[0].split("[")[0]
-        if name not in written:
-            yield path, old, new, kind
-
-
-def node_changes(
-    step: Step, old: str | None, new: str | None, prefix: str, key: str
-) -> Iterator[tuple[str, Any, Any, str]]:
-    """The differing leaves between two stored values, decoded."""
-    from rewind_nb import _path
-
-    store = step.store
-    nodes = [_codec.parse(store.content(h).data) if h else MISSING for h in (old, new)]
-    path = key if key.startswith("@") else _path.join(prefix.rstrip("."), key)
-    for delta in diff_nodes(nodes[0], nodes[1], path):
-        yield delta.path, _value(delta.before), _value(delta.after), delta.kind
-
-
-def _value(node: Any) -> Any:
-    return node if node is MISSING else _codec.decode_node(node)
-
-
-def error_text(row: StepRow) -> str | None:
-    """A step's error on one line."""
-    return None if row.error is None else f"{row.error.type}: {row.error.message}"
-
-
-def _kind(before: str | None, after: str | None) -> str:
-    if before is None:
-        return "added"
-    return "removed" if after is None else "changed"

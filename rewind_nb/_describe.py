@@ -26,6 +26,9 @@ def _words(override: Override) -> str:
     kind, value = override.kind, override.value
     if kind == "patch":
         return str(_patch.describe(value))
+    if kind == "update":
+        sets = [f"state {k} = {short(v)}" for k, v in value["set"].items()]
+        return "; ".join([*sets, *(f"state {k} deleted" for k in value["delete"])])
     if kind == "output":
         return "; ".join(f"replace {k} = {short(v)}" for k, v in value.items())
     if kind in ("state", "inputs"):

@@ -58,7 +58,14 @@ def new_fork(
         planned = plan_override(target, *given, call)
     batch = Batch()
     facts = {"reuse": reuse, "at": placed.seq}
-    nothing = planned is not None and planned.unchanged and parent.status in ("complete", "halted")
+    plain = halt_after is None and halt_before is None and env.cache == "auto"
+    nothing = (
+        planned is not None
+        and planned.unchanged
+        and plain
+        and not allow_code_change
+        and parent.status in ("complete", "halted")
+    )
     start = len(parent) if nothing else placed.seq
     cells = recording.cells_entering(start)
     prior = recording.prior_of(start)
@@ -145,7 +152,8 @@ def _apply_planned(
     if first.result is not None:
         old = recording.store.value(first.result)
         if isinstance(old, dict):
-            result = Cell.of({k: planned.writes.get(k, v) for k, v in old.items()}, "@result")
+            new = {k: planned.writes[k] if k in planned.keys else v for k, v in old.items()}
+            result = Cell.of(new, "@result")
     else:
         result = Cell.of({}, "@result")
     override, data = encoded_overrides([planned.override])

@@ -22,6 +22,7 @@ class Itinerary:
         calls: the parent's calls, or the run's own, the last of them in force at the end.
         start: the seq it sets out from.
         recording: whose recorded inputs steps get, if any.
+        passing: whether to go through the earlier halts; a resumed run stops at the first.
     """
 
     def __init__(
@@ -30,7 +31,10 @@ class Itinerary:
         calls: tuple[Invocation, ...],
         start: int,
         recording: Recording | None,
+        *,
+        passing: bool = True,
     ) -> None:
+        self._passing = passing
         self._store = store
         self._calls = calls
         self._recording = recording
@@ -39,7 +43,7 @@ class Itinerary:
     def stops(self, did: tuple[str, int], following: str) -> bool:
         """Whether to stop between a step and the next one; earlier halts are passed."""
         last = self._calls[-1]
-        if not last.get("own") and self._passes(did):
+        if self._passing and self._passes(did):
             return False
         if "stop_at" in last:
             return did == tuple(last["stop_at"])
@@ -71,8 +75,8 @@ def fork_calls(
     calls = recording.invocations()
     if halt_after is not None or halt_before is not None:
         own = invocation(env.spec, batch, start, {}, halt_after or [], halt_before or [])
-        inputs = calls[-1]["inputs"] if calls else []
-        return (*calls[:-1], {**own, "inputs": inputs, "own": True})
+        in_force = [call["inputs"] for call in calls if call["seq"] <= start]
+        return ({**own, "inputs": in_force[-1] if in_force else []},)
     if calls:
         return calls
     only: Invocation = {"seq": start, "halt_after": [], "halt_before": [], "inputs": []}

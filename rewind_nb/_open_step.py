@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -27,8 +28,10 @@ from rewind_nb._outcome import (
 )
 from rewind_nb._store import Batch, _read
 from rewind_nb._store._schema import seal
+from rewind_nb._trajectory import survives
 from rewind_nb.capture._context import RecordedCalls, StepContext, step_scope
 from rewind_nb.capture._errors import describe
+from rewind_nb.capture._exchange import STORE_WIDE
 from rewind_nb.errors import OverrideNotConsumedError
 
 if TYPE_CHECKING:
@@ -124,7 +127,7 @@ class OpenStep:
         stored_result = Cell.of(result, "@result")
         after = cells_after(self.cells, deleted, written)
         taken = route(self.row.action, after)
-        self._check_consumed(taken)
+        self._check_consumed(taken, written, deleted)
         batch = ctx.batch
         for key, cell in written.items():
             before = self.cells.get(key)
@@ -143,8 +146,8 @@ class OpenStep:
         )
         row = replace(row, source=step_source(ctx), hash=step_hash(row))
         done = session.close(row, batch, after)
-        session.misses += ctx.misses
-        session.notes += self._other_models()
+        self._report()
+        session.notes += [*self._other_models(), *ctx.notes]
         self._ended(row)
         session.rest(taken.to)
         return done
@@ -159,12 +162,25 @@ class OpenStep:
             error=describe(error, with_traceback=True),
         )
         row = replace(row, source=step_source(self.ctx), hash=step_hash(row))
-        session.misses += self.ctx.misses
+        self._report()
         done = session.close(row, self.ctx.batch, None)
         self._ended(row)
         if not session.plan.self_driven:
             session.end(row.status if row.status != "complete" else "failed", row.action)  # type: ignore[arg-type]
         return done
+
+    def _report(self) -> None:
+        """Tell the session what a replay looks at: misses, calls not made, artifacts."""
+        session, ctx = self.session, self.ctx
+        session.misses += ctx.misses
+        session.artifacts = {a.name: a.sha256 for a in ctx.artifacts}
+        if ctx.strict and ctx.recorded is not None:
+            made = Counter(ctx.asked)
+            for row in ctx.recorded.rows:
+                identity = (row.kind, row.branch, row.fingerprint)
+                if row.kind in STORE_WIDE and row.parent is None:
+                    made[identity] -= 1
+                    session.unmade += [row] if made[identity] < 0 else []
 
     def _measured(self) -> StepRow:
         calls = self.ctx.calls
@@ -179,13 +195,14 @@ class OpenStep:
             played_calls=len(calls) - len(live),
         )
 
-    def _check_consumed(self, taken: Route) -> None:
+    def _check_consumed(self, taken: Route, written: Cells, deleted: DeletionRule) -> None:
         """Refuse to complete a step that did not use what it was given to use."""
         for given in self.ctx.overrides:
             if given.own and not given.consumed:
                 kind, call = given.override.kind, given.override.call
                 raise self._unused(kind, f"it did not make its call {call} this time")
-        seen = {*self.reader.reads, *(key for key, _ in taken.reads)}
+        left = {k for k, _ in taken.reads if k not in written and survives(k, deleted)}
+        seen = {*self.reader.reads, *left}
         for override in (a.override for a in self.applied if a.own):
             missed = (
                 [k for k in override.value if k not in seen] if override.kind == "state" else []

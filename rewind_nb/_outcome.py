@@ -8,7 +8,7 @@ from typing import Any
 
 from rewind_nb import _codec
 from rewind_nb._cells import Cell, Cells, manifest_of
-from rewind_nb._model import Override, Source, StepRow, Usage
+from rewind_nb._model import ArtifactRow, Override, Source, StepRow, Usage
 from rewind_nb._store._read import StepKey
 from rewind_nb._trajectory import after_step
 from rewind_nb.capture._context import (
@@ -43,7 +43,7 @@ class Applied:
 RouteOf = Callable[[str, Cells], Route]
 
 
-def step_key(row: StepRow) -> StepKey:
+def step_key(row: StepRow | ArtifactRow) -> StepKey:
     """What addresses an attempt in the store."""
     return (row.run_id, row.path, row.seq, row.attempt)
 

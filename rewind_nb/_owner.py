@@ -6,11 +6,22 @@ import ctypes
 import os
 import socket
 import sys
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 ACTIVE: set[str] = set()  # runs that this process is executing
+_claiming = threading.Lock()
+
+
+def claim(run_id: str) -> bool:
+    """Take a run for one execution in this process; False if another one has it."""
+    with _claiming:
+        if run_id in ACTIVE:
+            return False
+        ACTIVE.add(run_id)
+        return True
 
 
 def this_process() -> dict[str, Any]:

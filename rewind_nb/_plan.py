@@ -14,7 +14,7 @@ from typing import Any
 from rewind_nb import _codec, _patch
 from rewind_nb._model import CallRow, Override, StepRow
 from rewind_nb._store import Store, _read
-from rewind_nb._trajectory import Placed, Trajectory
+from rewind_nb._trajectory import Placed, Trajectory, survives
 from rewind_nb.capture import _overrides
 from rewind_nb.capture._context import MODEL_OVERRIDES, TOOL_OVERRIDES, RecordedCalls
 from rewind_nb.errors import OverrideError, did_you_mean
@@ -30,12 +30,14 @@ class Planned:
 
     Attributes:
         writes: for ``output`` and ``patch``, all the step's writes with the override in.
+        keys: which of them it replaces.
         unchanged: its encoding equals the recorded value's.
     """
 
     override: Override
     unchanged: bool
     writes: Mapping[str, Any] | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _plan_output(target: Target, value: Any) -> Planned:
     row = target.row
     finished = row.status == "complete"
     recorded = _writes(target)
-    value, callback = _produced(target, "output", value, recorded if finished else None)
+    value, callback = _produced(target, "output", value, _writes(target) if finished else None)
     if not isinstance(value, Mapping) or not value:
         raise OverrideError("output= takes a dict of what the step writes.", override="output")
     allowed = list(recorded) if finished else list(target.declared.get("writes", ()))
@@ -127,7 +129,7 @@ def _plan_output(target: Target, value: Any) -> Planned:
     new = {k: _own_copy(value[k], k) if k in value else recorded[k] for k in allowed}
     given = {k: new[k] for k in allowed if k in value}
     override = Override("output", given, callback=callback)
-    return Planned(override, finished and _same_writes(row, given), new)
+    return Planned(override, finished and _same_writes(row, given), new, tuple(given))
 
 
 def _plan_patch(target: Target, value: Any) -> Planned:
@@ -138,11 +140,12 @@ def _plan_patch(target: Target, value: Any) -> Planned:
             "has none. Use output= to give all of it.",
             override="patch",
         )
-    value, callback = _produced(target, "patch", value, recorded)
+    value, callback = _produced(target, "patch", value, _writes(target))
     new = _patch.apply_patch(recorded, value)
     stored = [dict(op) for op in value] if isinstance(value, list) else dict(value)
     override = Override("patch", _own_copy(stored, "patch="), callback=callback)
-    return Planned(override, _same_writes(target.row, new), new)
+    keys = tuple(_patch.patched_keys(value))
+    return Planned(override, _same_writes(target.row, new), new, keys)
 
 
 def _writes(target: Target) -> dict[str, Any]:
@@ -161,7 +164,10 @@ def _plan_state(target: Target, value: Any) -> Planned:
     row = target.row
     transition = row.transition or {}
     observed: dict[str, str | None] = dict(row.reads)
-    observed |= {k: h for k, h in transition.get("reads", ()) if k not in observed}
+    written = dict(row.writes)
+    for key, digest in transition.get("reads", ()):  # after the step: its own writes apart
+        if key not in observed and key not in written and survives(key, row.deleted):
+            observed[key] = digest
     recorded = {k: target.store.value(h) for k, h in observed.items() if h is not None}
     value, callback = _produced(target, "state", value, recorded)
     if not isinstance(value, Mapping) or not value:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec
@@ -14,7 +15,9 @@ from rewind_nb._diff import MISSING, diff_nodes
 from rewind_nb._divergence import Divergence
 from rewind_nb._drive import Ended, Script, stopped_by
 from rewind_nb._model import StepRow
+from rewind_nb._outcome import step_key
 from rewind_nb._run import Run
+from rewind_nb._session import Session
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed
 from rewind_nb.errors import CacheMissError, ReplayConnectionError, ReplayDivergedError
@@ -127,6 +130,7 @@ def replaying(
         end: how the recorded run ended, which is how an identical replay ends.
     """
     session = machine.session
+    artifacts = _recorded_artifacts(session.store, expected)
     due = [p for p in expected if p.row.status in ("complete", "failed")]
     tally.steps = len(due)
     for placed in due:
@@ -147,7 +151,7 @@ def replaying(
             tally.executed += 1
             if error is not None and not isinstance(error, Exception):
                 return stopped_by(error, row.action)
-        tally.divergence = _difference(session.store, placed, session.last, session.misses)
+        tally.divergence = _difference(placed, session, artifacts)
         if tally.divergence is not None:
             last = session.last
             failed = last is not None and last.status == "failed"
@@ -155,7 +159,33 @@ def replaying(
                 "failed" if failed else "halted", machine.next_action if not failed else row.action
             )
         tally.identical += 1
+    if due and due[-1].row.status == "complete":
+        recorded = (due[-1].row.transition or {}).get("to")
+        if _next_action(machine) != recorded:
+            tally.divergence = replace(
+                _other_way(machine, due[-1]), before=recorded, after=machine.next_action
+            )
+            return Ended("halted" if machine.next_action else "complete", machine.next_action)
     return end
+
+
+def _next_action(machine: Machine) -> str | None:
+    try:
+        return machine.next_action
+    except Exception:  # noqa: BLE001  (a condition that failed when it was recorded, too)
+        return None
+
+
+Artifacts = Mapping[Any, Mapping[str, str]]
+
+
+def _recorded_artifacts(store: Store, expected: list[Placed]) -> Artifacts:
+    """The artifacts of the recorded steps: step key -> name -> sha256."""
+    found: dict[Any, dict[str, str]] = {}
+    for run_id in {p.row.run_id for p in expected}:
+        for row in store.read(_read.artifacts_of, run_id):
+            found.setdefault(step_key(row), {})[row.name] = row.sha256
+    return found
 
 
 def _other_way(machine: Machine, placed: Placed) -> Divergence:
@@ -171,16 +201,14 @@ def _other_way(machine: Machine, placed: Placed) -> Divergence:
     )
 
 
-def _difference(
-    store: Store, placed: Placed, now: StepRow | None, misses: list[Exception]
-) -> Divergence | None:
-    row = placed.row
+def _difference(placed: Placed, session: Session, artifacts: Artifacts) -> Divergence | None:
+    row, store, now, misses = placed.row, session.store, session.last, session.misses
     if now is None:
         return _diverged(placed, "", None, None, "The step did not execute.")
     if misses:
         return _missed(placed, misses[0])
     if now.hash == row.hash:
-        return None
+        return _unmade(placed, session) or _other_artifacts(placed, session, artifacts)
     if (now.error is None) != (row.error is None) or now.error != row.error:
         before, after = error_text(row), error_text(now)
         if before != after:
@@ -194,6 +222,26 @@ def _difference(
         now.deleted,
         "The step deleted other keys, or wrote them in another order.",
     )
+
+
+def _unmade(placed: Placed, session: Session) -> Divergence | None:
+    if not session.unmade:
+        return None
+    call = session.unmade[0]
+    why = f"The recorded {call.kind} call {call.name!r} was not made."
+    return _diverged(placed, f"@calls[{call.idx}]", call.name, None, why)
+
+
+def _other_artifacts(placed: Placed, session: Session, artifacts: Artifacts) -> Divergence | None:
+    row = placed.row
+    before = {} if row.source == "override" else artifacts.get(step_key(row), {})
+    after = {} if row.source == "override" else session.artifacts
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            path = f"@artifacts[{json.dumps(name)}]"
+            why = "The step wrote other bytes."
+            return _diverged(placed, path, before.get(name), after.get(name), why)
+    return None
 
 
 def _missed(placed: Placed, miss: Exception) -> Divergence:

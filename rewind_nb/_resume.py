@@ -67,14 +67,15 @@ def resumed(
         if unfinished and row.halts:
             earlier = dict(row.halts[-1]["inputs"])
             call["inputs"] = list({**earlier, **dict(call["inputs"])}.items())
-        row = replace(row, halts=(*row.halts, {**call, "own": True}))
+        row = replace(row, halts=(*row.halts, call))
         env.store.submit(batch, wake=False)
     parent = None if row.parent is None else Recording.of(env.store.run(row.parent))
     answers = last.row if last is not None and unfinished else None
     planned = _planned_again(run, seq)
     return _resume_from(
-        env, row, own, parent, action, seq, visits[action] + 1, answers, planned, dict(inputs)
-    )
+        env, row, own, parent, action, seq, visits[action] + 1, answers, planned, dict(inputs),
+        passing=cut_short,
+    )  # fmt: skip
 
 
 def _next_action(env: Env, run: Run, last: Placed | None) -> str:
@@ -103,6 +104,8 @@ def _resume_from(
     answers: StepRow | None,
     planned: list[Applied],
     inputs: dict[str, Any],
+    *,
+    passing: bool,
 ) -> Execution:
     def recorded(name: str, nth: int) -> StepRow | None:  # an interrupted step's own answers
         if answers is not None and answers.status != "failed" and (name, nth) == (action, visit):
@@ -114,7 +117,7 @@ def _resume_from(
         return inherited + planned if at == seq else inherited
 
     plan = Plan(
-        cache=env.cache,
+        cache=row.mode.get("cache", env.cache),  # the run's own, as it set out
         epoch=row.epoch,
         recorded=recorded,
         overrides=overrides,
@@ -126,7 +129,7 @@ def _resume_from(
         seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq),
     )  # fmt: skip
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
-    way = _Resumed(env.store, row.halts, seq, parent, inputs)
+    way = _Resumed(env.store, row.halts, seq, parent, inputs, passing=passing)
 
     def applies(running: Machine, name: str, nth: int) -> bool:
         return parent is not None and applies_recorded(parent, running, name, nth)
@@ -145,8 +148,10 @@ class _Resumed(Itinerary):
         start: int,
         recording: Recording | None,
         given: Mapping[str, Any],
+        *,
+        passing: bool,
     ) -> None:
-        super().__init__(store, calls, start, recording)
+        super().__init__(store, calls, start, recording, passing=passing)
         self._given = given
 
     def inputs(self, action: str, visit: int) -> Mapping[str, Any]:

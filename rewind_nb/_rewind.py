@@ -384,6 +384,8 @@ class Rewind:
     def _env(self, cache: CacheMode | None) -> Env:
         if callable(self._app):  # built anew: actions may keep data on `self`
             self._spec = read_app(self._app)
+        else:  # a helper may have been edited in the notebook meanwhile
+            self._spec = self._spec.with_current_code()
         mode = self.cache if cache is None else check_cache(cache)
         return Env(self._spec, self.store, tuple(self._hooks), mode, self.cache_key)
 

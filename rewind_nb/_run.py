@@ -271,7 +271,7 @@ class Run:
 
         Inherited, reused and played-back work costs nothing.
         """
-        own = [s.usage for s in self.steps if s.source not in ("inherited", "reused")]
+        own = [step.usage for step in self.history()]  # failed attempts were paid for too
         spent = [u for u in own if u is None or u.total_tokens]
         if any(usage is None for usage in spent):
             return None

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from rewind_nb import _owner
 from rewind_nb._cells import Cell, Cells, manifest_of
 from rewind_nb._hooks import Hooks, HookSpan
-from rewind_nb._model import CacheMode, Event, RunRow, RunStatus, StepRow, Usage
+from rewind_nb._model import CacheMode, CallRow, Event, Override, RunRow, RunStatus, StepRow, Usage
 from rewind_nb._open_step import OpenStep
 from rewind_nb._outcome import Applied, RouteOf, cells_after, encoded_overrides, step_hash
 from rewind_nb._store import Batch, Store
@@ -83,6 +83,8 @@ class Session:
     chain: str | None = None
     busy: bool = False  # a step is executing
     misses: list[Exception] = field(default_factory=list)
+    unmade: list[CallRow] = field(default_factory=list)  # recorded calls a replay did not make
+    artifacts: dict[str, str] = field(default_factory=dict)  # of the last step: name -> sha256
     notes: list[str] = field(default_factory=list)
     spans: list[HookSpan] = field(default_factory=list)
     last: StepRow | None = None
@@ -90,8 +92,16 @@ class Session:
     # -- the run ------------------------------------------------------------------------
 
     def start(self, *, new: bool) -> None:
-        """Claim the run and tell the hooks."""
-        _owner.ACTIVE.add(self.run.id)
+        """Claim the run and tell the hooks.
+
+        Raises:
+            RunBusyError: it is being executed already.
+        """
+        if not _owner.claim(self.run.id):
+            raise RunBusyError(
+                f"Run {self.run.id} is being executed already. Wait until it ends.",
+                run_id=self.run.id,
+            )
         if self.chain is None:
             inherited = self.seq == self.run.at
             self.chain = self.store.read(
@@ -102,7 +112,13 @@ class Session:
             self.run = seal(self.run)
             batch.add(self.run)
         batch.tip(self.run)
-        self.store.submit(batch, wake=False)
+        claimed = self.store.submit(batch, wake=not new)
+        if not new:  # another process may have been quicker
+            try:
+                claimed.result()
+            except BaseException:
+                _owner.ACTIVE.discard(self.run.id)
+                raise
         self.spans.append(self.hooks.emit(Event("run_started", self.run.id, self.run.kind)))
 
     def end(
@@ -122,8 +138,8 @@ class Session:
         self.run = replace(self.run, root=root_hash(self.run, self.chain or "", end))
         batch = Batch()
         batch.tip(self.run)
-        done = self.store.submit(batch, durable=True)
         _owner.ACTIVE.discard(self.run.id)
+        done = self.store.submit(batch, durable=True)
         while self.spans:
             self.spans.pop().close()
         self.hooks.emit(Event("run_ended", self.run.id, self.run.kind, status=status)).close()
@@ -173,9 +189,14 @@ class Session:
         given = {name: Cell.of(value, f"@inputs.{name}") for name, value in inputs.items()}
         checkpoint = self.seq % CHECKPOINT_EVERY == 0 or self.seq == self.run.at
         edited = manifest_of(cells) != manifest_of(self.cells)
+        if edited:  # the user put something in between two steps: it belongs to this one
+            applied += (Applied(_update(self.cells, cells), own=False),)
         for override in (a.override for a in applied):
             if override.kind == "state":
                 cells = {**cells, **{k: Cell.of(v, k) for k, v in override.value.items()}}
+                edited = True
+            elif override.kind == "update":
+                cells = _updated(cells, override.value)
                 edited = True
             elif override.kind == "inputs":
                 given |= {k: Cell.of(v, f"@inputs.{k}") for k, v in override.value.items()}
@@ -261,3 +282,14 @@ class Session:
             self.seq += 1
             self.chain = row.chain
         return self.store.submit(batch)
+
+
+def _update(before: Cells, now: Cells) -> Override:
+    """What a user changed in the state between two steps, as an override."""
+    changed = {k: c.fresh() for k, c in now.items() if k not in before or before[k].hash != c.hash}
+    return Override("update", {"set": changed, "delete": [k for k in before if k not in now]})
+
+
+def _updated(cells: Cells, update: Mapping[str, Any]) -> dict[str, Cell]:
+    kept = {k: c for k, c in cells.items() if k not in update["delete"]}
+    return {**kept, **{k: Cell.of(v, k) for k, v in update["set"].items()}}

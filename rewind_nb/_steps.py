@@ -6,6 +6,7 @@ import json
 from functools import cached_property
 from typing import Any
 
+from rewind_nb._describe import short
 from rewind_nb._model import CallKind, CallRow, ErrorInfo, Source, Usage
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed
@@ -57,12 +58,12 @@ class Step:
         """Seconds since the epoch, UTC; None while it is open."""
         return None if self.duration_s is None else self.started_at + self.duration_s
 
-    @cached_property
+    @property
     def inputs(self) -> dict[str, Any]:
         """The runtime inputs it was given."""
         return {k: self.store.value(h) for k, h in self.row.inputs}
 
-    @cached_property
+    @property
     def reads(self) -> dict[str, Any]:
         """The state it was seen to read. Keys seen to be absent are in `absent`."""
         return {k: self.store.value(h) for k, h in self.row.reads if h is not None}
@@ -72,7 +73,7 @@ class Step:
         """The keys it looked for and did not find."""
         return tuple(k for k, h in self.row.reads if h is None)
 
-    @cached_property
+    @property
     def writes(self) -> dict[str, Any]:
         """The state it wrote, in place or by assignment, also where the value stayed."""
         return {k: self.store.value(h) for k, h in self.row.writes}
@@ -82,7 +83,7 @@ class Step:
         """Its deletion rule: ``{"keep": [...]}`` or ``{"delete": [...]}``."""
         return self.row.deleted
 
-    @cached_property
+    @property
     def result(self) -> Any:
         """The result dict of the action."""
         return None if self.row.result is None else self.store.value(self.row.result)
@@ -164,12 +165,12 @@ class Call:
         self.error: ErrorInfo | None = row.error
         self.parent = row.parent
 
-    @cached_property
+    @property
     def request(self) -> Any:
         """The canonical request: no credentials, JSON keys sorted."""
         return self._store.value(self._row.request)
 
-    @cached_property
+    @property
     def response(self) -> Any:
         """What came back; for a tool its result; None where the call failed."""
         return None if self._row.response is None else self._store.value(self._row.response)
@@ -211,8 +212,8 @@ class Call:
         }
 
     def __repr__(self) -> str:
-        model = f" {self.model}" if self.model else ""
-        other = f" answered by {self.answered_by}" if self.mismatched_model else ""
+        model = f" {short(self.model)[1:-1]}" if self.model else ""
+        other = f" answered by {short(self.answered_by)[1:-1]}" if self.mismatched_model else ""
         return f"<Call {self.index} {self.kind}{model}{other}, {self.status}, {self.source}>"
 
 

@@ -16,7 +16,7 @@ same early and late in a long run.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rewind_nb._model import Manifest, RunRow, StepRow
@@ -53,47 +53,49 @@ def segments(store: Store, run: RunRow, length: int | None = None) -> list[Segme
     Raises:
         StoreCorruptError: a run it shares steps with is missing.
     """
-    own_end = store.read(_read.step_count, run.id)
-    line = [(run, own_end)]
+    line = [(run, store.read(_read.step_count, run.id))]
     if run.parent is not None and (run.at > 0 or run.tail is not None):
         line += store.read(_read.lineage, run.parent)
-    parts: list[Segment] = []
-    for (row, end), child in zip(reversed(line), [*reversed(line[:-1]), None], strict=True):
-        parts = _segments(row, end, parts)
-        if child is not None:  # what it had when it was forked
-            parts = _clip_end(parts, child[0].parent_len)
-    parts = parts if length is None else _clip_end(parts, length)
-    return [part for part in parts if part.lo < part.hi]
+    spans: list[_Span] = []
+    for n in range(len(line) - 1, -1, -1):  # from the root down
+        row, own_end = line[n]
+        end = max(own_end, row.at)
+        tail = [] if row.tail is None else _moved(spans, row.tail, end - row.tail)
+        _cut(spans, row.at)
+        spans += [_Span(row.id, row.at, end, 0), *tail]
+        _cut(spans, line[n - 1][0].parent_len if n else length)  # as long as it was when forked
+    return [
+        Segment(*span, inherited=span.lo + span.shift < run.at, own=span.run_id == run.id)
+        for span in spans
+        if span.lo < span.hi
+    ]
 
 
-def _segments(run: RunRow, own_end: int, parent: list[Segment]) -> list[Segment]:
-    """The segments of a run, given its parent's."""
-    end = max(own_end, run.at)
-    parts = _clip(parent, 0, run.at, 0, inherited=True)
-    parts.append(Segment(run.id, run.at, end, 0, inherited=False, own=True))
-    if run.tail is not None:
-        shift = end - run.tail
-        parts += _clip(parent, run.tail, run.parent_len, shift, inherited=False)
-    return parts
+class _Span(NamedTuple):
+    """Rows ``lo <= seq < hi`` of a run, at ``seq + shift``."""
+
+    run_id: str
+    lo: int
+    hi: int
+    shift: int
 
 
-def _clip(
-    parts: Iterable[Segment], lo: int, hi: int, shift: int, *, inherited: bool
-) -> list[Segment]:
-    """What positions [lo, hi) of a parent's trajectory are, seen from its fork."""
-    clipped = []
-    for part in parts:
-        first = max(part.lo, lo - part.shift)
-        last = min(part.hi, hi - part.shift)
-        if first < last:
-            clipped.append(
-                Segment(part.run_id, first, last, part.shift + shift, inherited, own=False)
-            )
-    return clipped
+def _cut(spans: list[_Span], length: int | None) -> None:
+    """Take away what is at *length* and after."""
+    while length is not None and spans and spans[-1].lo + spans[-1].shift >= length:
+        spans.pop()
+    if length is not None and spans:
+        last = spans[-1]
+        spans[-1] = last._replace(hi=min(last.hi, length - last.shift))
 
 
-def _clip_end(parts: Iterable[Segment], length: int) -> list[Segment]:
-    return [p._replace(hi=min(p.hi, length - p.shift)) for p in parts if p.lo + p.shift < length]
+def _moved(spans: list[_Span], start: int, by: int) -> list[_Span]:
+    """What is at *start* and after, at places that are *by* further on."""
+    return [
+        span._replace(lo=max(span.lo, start - span.shift), shift=span.shift + by)
+        for span in spans
+        if span.hi + span.shift > start
+    ]
 
 
 class Trajectory:
@@ -144,8 +146,9 @@ class Trajectory:
     def state_entering(self, seq: int) -> Manifest:
         """The ordered state entering the step at *seq*; for ``seq == len``, the final one."""
         at_end = seq >= self.length
+        nothing_own = self.length == self.run.at
         placed = self.at(self.length - 1 if at_end else seq)
-        if placed is None:
+        if placed is None or (at_end and nothing_own):
             return self.run.state
         entering = self._entering(placed.row)
         if not at_end or placed.row.status != "complete":

@@ -33,6 +33,8 @@ LAYERS = [
     "_cells",
     "_steps",
     "_run",
+    "_changes",
+    "_causes",
     "_compare",
     "capture",
     "_outcome",

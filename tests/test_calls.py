@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import apps
 import fake_provider as fp
@@ -827,13 +828,13 @@ def test_outside_a_step_nothing_is_captured(provider):
 
 def test_a_fork_interrupted_before_its_overridden_call_still_gets_it_when_resumed(provider, store):
     chat = ChatModel(provider.base_url, "toy")
-    stop = {"armed": False}
+    stop = SimpleNamespace(armed=False)
 
     @action(reads=[], writes=["said"])
     def talk(state: State) -> State:
         first = chat.chat("first").json()
-        if stop["armed"]:
-            stop["armed"] = False
+        if stop.armed:
+            stop.armed = False
             raise KeyboardInterrupt
         return state.update(said=[first, chat.chat("second").json()])
 
@@ -841,7 +842,7 @@ def test_a_fork_interrupted_before_its_overridden_call_still_gets_it_when_resume
         ApplicationBuilder().with_actions(talk).with_entrypoint("talk").build(), store=store
     )
     run = rw.run()
-    stop["armed"] = True
+    stop.armed = True
     with pytest.raises(KeyboardInterrupt):
         rw.fork(run, 0, prompt="other", call=1)
     interrupted = rw.last_run
@@ -853,7 +854,7 @@ def test_a_fork_interrupted_before_its_overridden_call_still_gets_it_when_resume
     assert fork.state["said"][1]["echo"] == "other"
     assert fork.state["said"][0] == run.state["said"][0]
     assert rw.replay(fork).ok
-    stop["armed"] = True
+    stop.armed = True
     with pytest.raises(KeyboardInterrupt):
         rw.fork(run, 0, response='{"mine": 1}', call=1)
     again = rw.resume(rw.last_run)
@@ -863,12 +864,12 @@ def test_a_fork_interrupted_before_its_overridden_call_still_gets_it_when_resume
 
 def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider, store):
     chat = ChatModel(provider.base_url, "toy")
-    stop = {"armed": True}
+    stop = SimpleNamespace(armed=True)
 
     @action(reads=[], writes=["said"])
     def talk(state: State) -> State:
         first = chat.chat("first").json()["n"]
-        if stop["armed"]:
+        if stop.armed:
             raise KeyboardInterrupt
         return state.update(said=[first, chat.chat("second").json()["n"]])
 
@@ -877,7 +878,7 @@ def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider
     )
     with pytest.raises(KeyboardInterrupt):
         rw.run()
-    stop["armed"] = False
+    stop.armed = False
     run = rw.resume(rw.last_run)
 
     assert run.state["said"] == [1, 2]

@@ -1,5 +1,7 @@
 """Where runs and forks stop, what inputs their steps get, and how they go on."""
 
+from types import SimpleNamespace
+
 import apps
 import pytest
 from burr.core import ApplicationBuilder, State, action, default, when
@@ -281,12 +283,12 @@ def test_a_label_that_is_no_text_is_refused(store):
 
 
 def test_a_fork_that_was_interrupted_goes_on_through_its_parents_earlier_halts(store):
-    stop = {"armed": False}
+    stop = SimpleNamespace(armed=False)
 
     @action(reads=["question"], writes=["answer"])
     def hear(state: State, reply: str) -> State:
-        if stop["armed"]:
-            stop["armed"] = False
+        if stop.armed:
+            stop.armed = False
             raise KeyboardInterrupt
         return state.update(answer=reply)
 
@@ -305,7 +307,7 @@ def test_a_fork_that_was_interrupted_goes_on_through_its_parents_earlier_halts(s
     )
     rw = Rewind(app, store=store)
     run = apps.run_human_app(rw)
-    stop["armed"] = True
+    stop.armed = True
     with pytest.raises(KeyboardInterrupt):
         rw.fork(run, 0)
 

@@ -123,7 +123,15 @@ def test_a_store_stays_where_it_was_opened_when_the_working_directory_changes(
 
 @pytest.mark.parametrize(
     "name",
-    ["a b.db", "50%.db", "what?.db", "#1.db", "é\u0301 \U0001f642.db", "c:d&mode=ro.db", "\udcff.db"],
+    [
+        "a b.db",
+        "50%.db",
+        "what?.db",
+        "#1.db",
+        "é\u0301 \U0001f642.db",
+        "c:d&mode=ro.db",
+        "\udcff.db",
+    ],
 )
 def test_any_file_name_is_just_a_name(path, name):
     odd = path.with_name(name)

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from recorder import Recorder, new_id, run_row, step_row
 
@@ -73,7 +73,8 @@ class Forest:
         model.entering = parent.entering[:at]
         model.final = state
         self.begin(model)
-        if self.draw(st.booleans()) and parent.ended_well and model.ended_well:
+        ran = parent.ended_well and model.ended_well and len(parent) > parent.run.at
+        if ran and self.draw(st.booleans()):
             self.converge(model, parent)
 
     def begin(self, model):
@@ -157,7 +158,8 @@ def left(state, rule):
 
 @given(st.data())
 @settings(
-    max_examples=60,
+    max_examples=40,
+    phases=[Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -199,10 +201,8 @@ def compare(store, model, draw):
     assert [(s.run_id, n) for s in cut for n in range(s.lo, s.hi)] == [
         (row.run_id, row.seq) for row, _ in model.rows[:hi]
     ]
-    assert Trajectory(store, trajectory.run, hi).rows() == [
-        p._replace(segment=q.segment)
-        for p, q in zip(placed, Trajectory(store, trajectory.run, hi).rows(), strict=False)
-    ]
+    cut_rows = Trajectory(store, trajectory.run, hi).rows()
+    assert [p.row for p in cut_rows] == [row for row, _ in model.rows[:hi]]
 
 
 def same_visit(a, b):
@@ -238,15 +238,16 @@ def test_keys_keep_their_place_and_new_ones_follow_in_the_order_written(before, 
 
 
 def deep(store, depth):
-    """A fork of a fork of a fork..., each with one step of its own."""
-    run = Recorder(store, state={"n": 0})
-    run.step(n=0)
-    run.end()
-    for n in range(1, depth):
-        run = Recorder(store, parent=run.run.id, at=n, parent_len=n, kind="fork", state={"n": n})
-        run.step(n=n)
-        run.end()
-    return run.run
+    """A fork of a fork of a fork..., each with one step of its own; the last one's row."""
+    batch, parent, chain = Batch(), None, ""
+    for n in range(depth):
+        run = run_row(new_id(), parent=parent, at=n, parent_len=n)
+        row = step_row(run.id, n, state=())
+        parent, chain = run.id, chain_hash(chain, row)
+        batch.add(run)
+        batch.add(dataclasses.replace(row, chain=chain))
+    store.submit(batch).result()
+    return run
 
 
 def test_a_fork_of_a_fork_of_a_fork_may_be_deeper_than_the_stack(store):

@@ -129,7 +129,11 @@ class RecordedAction(SingleStepAction):
         except BaseException as error:
             self._failed(step, error)
             raise
-        done.result()
+        try:
+            done.result()
+        except BaseException as error:
+            _note(step, error)
+            raise
         return outcome
 
     async def _arun(self, state: State, kwargs: dict[str, Any]) -> Any:
@@ -141,7 +145,11 @@ class RecordedAction(SingleStepAction):
         except BaseException as error:
             self._failed(step, error)
             raise
-        await asyncio.wrap_future(done)
+        try:
+            await asyncio.wrap_future(done)
+        except BaseException as error:
+            _note(step, error)
+            raise
         return outcome
 
     # -- around ---------------------------------------------------------------------------
@@ -156,11 +164,8 @@ class RecordedAction(SingleStepAction):
         return step, seen, {**step.inputs, **injected}
 
     def _failed(self, step: OpenStep, error: BaseException) -> None:
+        _note(step, error)
         step.fail(error).result()
-        row = step.row
-        error.add_note(
-            f"{NOTE} run {row.run_id} stopped at step {row.seq} {row.action!r} (visit {row.visit})"
-        )
 
     def _complete(self, step: OpenStep, result: Any, changed: State) -> Any:
         writes, deleted = changes(changed, step.reader)
@@ -220,6 +225,14 @@ class RecordedAction(SingleStepAction):
                 f"State is missing write keys after running: {self.name}. Missing keys are: "
                 f"{missing}. Has writes: {self.inner.writes}"
             )
+
+
+def _note(step: OpenStep, error: BaseException) -> None:
+    """Name run and step on an exception, which also keeps Burr's banner off the log."""
+    row = step.row
+    error.add_note(
+        f"{NOTE} run {row.run_id} stopped at step {row.seq} {row.action!r} (visit {row.visit})"
+    )
 
 
 def cells_in(state: State) -> Cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from burr.core import Application, ApplicationBuilder
@@ -73,6 +73,10 @@ class AppSpec:
     executor_factory: Any
     partition_key: str | None
     code: CodeBook
+
+    def with_current_code(self) -> AppSpec:
+        """The same application with its code fingerprinted as it is now."""
+        return replace(self, code=CodeBook(self.graph))
 
     @property
     def is_async(self) -> bool:

@@ -122,18 +122,24 @@ def lineage(connection: sa.Connection, run_id: str) -> list[tuple[RunRow, int]]:
 
 # -- steps --------------------------------------------------------------------------------
 
+_later = steps.alias()
+_LAST_ATTEMPT = ~sa.exists().where(
+    *(_later.c[name] == steps.c[name] for name in ("run_id", "path", "seq")),
+    _later.c.attempt > steps.c.attempt,
+)
 _OF_RUN = (steps.c.run_id == p("run_id"), steps.c.path == p("path"))
 _RANGE = (*_OF_RUN, steps.c.seq >= p("lo"), steps.c.seq < p("hi"))
 _COUNT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_OF_RUN))
 _STEPS = Query(sa.select(steps).where(*_RANGE).order_by(steps.c.seq, steps.c.attempt))
 _VISIT = Query(
-    sa.select(steps)
-    .where(*_RANGE, steps.c.action == p("action"), steps.c.visit == p("visit"))
-    .order_by(steps.c.attempt.desc())
-    .limit(1)
+    sa.select(steps).where(
+        *_RANGE, steps.c.action == p("action"), steps.c.visit == p("visit"), _LAST_ATTEMPT
+    )
 )
 _VISITS = Query(
-    sa.select(steps.c.action, sa.func.max(steps.c.visit)).where(*_RANGE).group_by(steps.c.action)
+    sa.select(steps.c.action, sa.func.max(steps.c.visit))
+    .where(*_RANGE, _LAST_ATTEMPT)
+    .group_by(steps.c.action)
 )
 _CHECKPOINT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.state.is_not(None)))
 
@@ -277,3 +283,9 @@ def playable_call(
             row=row,
         )
     return row
+
+
+def artifacts_of(connection: sa.Connection, run_id: str) -> list[ArtifactRow]:
+    """The files that a run's own steps made."""
+    query = sa.select(artifacts).where(artifacts.c.run_id == run_id)
+    return [read_row(ArtifactRow, found) for found in connection.execute(query)]

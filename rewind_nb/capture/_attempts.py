@@ -99,6 +99,7 @@ class Attempts:
     retries: int = 0
     last_status: int | None = None
     ends: float = field(init=False)
+    call: object = field(default_factory=object)  # what makes its requests one call
 
     def __post_init__(self) -> None:
         self.ends = monotonic() + self.limits.deadline
@@ -109,7 +110,7 @@ class Attempts:
 
     def extensions(self) -> dict[str, Any]:
         """What the transports are told about the request, and never send."""
-        told = {"step": self.step}
+        told = {"step": self.step, "call": self.call}
         if self.tool_result is not None:
             told["tool_result"] = self.tool_result
         return {EXTENSION: told, DEADLINE: self.ends}

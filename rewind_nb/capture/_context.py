@@ -57,6 +57,16 @@ class CallOverride:
         return self.override.kind in kinds and (branch, ordinal) == (self.branch, self.ordinal)
 
 
+def branch_order(branch: str) -> tuple[int, ...]:
+    """A branch as a key to sort by.
+
+    Example:
+        >>> sorted(["/10", "/2", ""], key=branch_order)
+        ['', '/2', '/10']
+    """
+    return tuple(int(part) for part in branch.split("/")[1:])
+
+
 class RecordedCalls:
     """The calls of one recorded attempt at a step, ready to be played back."""
 
@@ -82,8 +92,12 @@ class RecordedCalls:
 
     def logical(self, family: str) -> list[CallRow]:
         """One row per model (or tool) call: its last attempt, in branch order."""
-        last = {(r.branch, r.ordinal): r for r in self.rows if r.kind == family}
+        rows = sorted((r for r in self.rows if r.kind == family), key=lambda r: r.idx)
+        last = {(branch_order(r.branch), r.ordinal): r for r in rows}
         return [last[position] for position in sorted(last)]
+
+
+Identity = tuple[str, str, str]  # kind, branch, fingerprint
 
 
 @dataclass(slots=True)
@@ -110,12 +124,39 @@ class StepContext:
     calls: list[CallRow] = field(default_factory=list)
     artifacts: list[ArtifactRow] = field(default_factory=list)
     batch: Batch = field(default_factory=Batch)  # committed with the step
-    asked: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    answered: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    asked: Counter[Identity] = field(default_factory=Counter)  # attempts at a request
     ordinals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unanswered: dict[tuple[str, str, Any], int] = field(default_factory=dict)
+    samples: dict[tuple[Identity, int], int] = field(default_factory=dict)
+    identical: Counter[Identity] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
     offers: list[tuple[CallRow, str]] = field(default_factory=list)  # once the step completes
     next_idx: int = 0
     misses: list[Exception] = field(default_factory=list)
+
+    def position(self, kind: str, branch: str, attempt_at: Any) -> int:
+        """Which call of its kind and branch this is, from 0, by the order they are made.
+
+        A further attempt at a call that got no answer is that call again.
+        """
+        with self.lock:
+            key = (kind, branch, attempt_at)
+            if key not in self.unanswered:
+                self.unanswered[key] = self.ordinals[kind, branch]
+                self.ordinals[kind, branch] += 1
+            return self.unanswered[key]
+
+    def settle(self, row: CallRow, attempt_at: Any) -> None:
+        """An answer came: the same request is from now on another call."""
+        self.unanswered.pop((row.kind, row.branch, attempt_at), None)
+
+    def sample(self, identity: Identity, ordinal: int) -> int:
+        """How many identical requests other calls made before; reserved for this call."""
+        with self.lock:
+            if (identity, ordinal) not in self.samples:
+                self.samples[identity, ordinal] = self.identical[identity]
+                self.identical[identity] += 1
+            return self.samples[identity, ordinal]
 
     @property
     def place(self) -> str:

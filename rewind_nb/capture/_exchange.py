@@ -25,7 +25,7 @@ from rewind_nb import _codec
 from rewind_nb._model import CallKind, CallRow, ErrorInfo, Source, Usage
 from rewind_nb._store import _read
 from rewind_nb._store._schema import seal
-from rewind_nb.capture._context import Span, StepContext, _branch, _parent_call
+from rewind_nb.capture._context import Identity, Span, StepContext, _branch, _parent_call
 from rewind_nb.capture._errors import describe, revive
 from rewind_nb.capture._miss import cache_miss
 
@@ -64,6 +64,16 @@ class Answer:
     usage: Usage | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, encoded and identified."""
+
+    request: Request
+    body: bytes
+    key: bytes
+    identity: Identity
+
+
 @dataclass(slots=True)
 class OpenCall:
     """A call between its request and its answer."""
@@ -73,6 +83,7 @@ class OpenCall:
     place: str
     started: float
     span: Span
+    attempt_at: Any
     answer: Any = NOTHING  # played back: the recorded body
     error: Exception | None = None  # played back: the recorded failure
 
@@ -94,22 +105,43 @@ def fingerprint(request: Request, key: bytes) -> str:
     return digest.hexdigest()
 
 
-def open_call(ctx: StepContext, request: Request, *, override: Any = NOTHING) -> OpenCall:
+def identify(ctx: StepContext, request: Request) -> Asked:
+    """Encode and fingerprint a request.
+
+    Raises:
+        NotEncodableError: it cannot be stored.
+    """
+    body = _codec.encode(request.body, path=f"@calls[{ctx.next_idx}].request")
+    key = body if request.key is request.body else _codec.encode(request.key, path="cache_key()")
+    return Asked(request, body, key, (request.kind, _branch.get(), fingerprint(request, key)))
+
+
+def open_call(
+    ctx: StepContext,
+    asked: Asked,
+    ordinal: int,
+    *,
+    attempt_at: Any = None,
+    override: Any = NOTHING,
+    executes: bool = False,
+) -> OpenCall:
     """Open a call and decide where its answer comes from.
+
+    Args:
+        ordinal: its position, from `StepContext.position`.
+        attempt_at: what that position was asked for.
+        override: an answer that takes the place of any other.
+        executes: make the call whatever is recorded, for an override inside it.
 
     Raises:
         CacheMissError: the mode is `replay` and the call was not recorded.
     """
-    body = _codec.encode(request.body, path=f"@calls[{ctx.next_idx}].request")
-    key = body if request.key is request.body else _codec.encode(request.key, path="cache_key()")
-    print_ = fingerprint(request, key)
-    branch = _branch.get()
-    identity = (request.kind, branch, print_)
+    request, branch = asked.request, asked.identity[1]
+    n = ctx.sample(asked.identity, ordinal)
     with ctx.lock:
-        nth, n = ctx.asked[identity], ctx.answered[identity]
-        ctx.asked[identity] += 1
+        nth = ctx.asked[asked.identity]
+        ctx.asked[asked.identity] += 1
         idx, ctx.next_idx = ctx.next_idx, ctx.next_idx + 1
-        ordinal = ctx.ordinals[request.kind, branch]
         row = CallRow(
             run_id=ctx.run_id,
             path=ctx.path,
@@ -120,11 +152,11 @@ def open_call(ctx: StepContext, request: Request, *, override: Any = NOTHING) ->
             name=request.name,
             branch=branch,
             ordinal=ordinal,
-            fingerprint=print_,
+            fingerprint=asked.identity[2],
             n=n,
             epoch=ctx.epoch,
-            request=ctx.batch.content(body).hash,
-            key=ctx.batch.content(key).hash,
+            request=ctx.batch.content(asked.body).hash,
+            key=ctx.batch.content(asked.key).hash,
             status="started",
             source="live",
             started_at=time.time(),
@@ -133,15 +165,15 @@ def open_call(ctx: StepContext, request: Request, *, override: Any = NOTHING) ->
         )
     place = f"{ctx.place}{branch}"
     span = ctx.emit(ctx.event("call_started", row.kind, index=row.idx, model=row.model))
-    call = OpenCall(ctx, row, place, time.monotonic(), span)
+    call = OpenCall(ctx, row, place, time.monotonic(), span, attempt_at)
     if override is not NOTHING:
         call.answer = override
         call.row = replace(row, source="override")
         return call
-    found, foreign = _recorded(call, nth, request)
+    found, foreign = (None, False) if executes else _recorded(call, nth, request)
     if found is not None:
-        _play(call, found, key, foreign=foreign)
-    elif ctx.strict or ctx.cache == "replay":
+        _play(call, found, asked.key, foreign=foreign)
+    elif not executes and (ctx.strict or ctx.cache == "replay"):
         miss = cache_miss(ctx, row, request.body)
         ctx.misses.append(miss)
         raise miss
@@ -203,10 +235,8 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
                 latency_s=time.monotonic() - call.started,
             )
         )
-        if answer.playable:
-            ctx.answered[row.kind, row.branch, row.fingerprint] += 1
         if answer.counts:
-            ctx.ordinals[row.kind, row.branch] += 1
+            ctx.settle(row, call.attempt_at)
         ctx.calls.append(row)
         ctx.batch.add(row)
         if row.playable and live and row.kind in STORE_WIDE and ctx.cache != "off":

@@ -23,13 +23,16 @@ from rewind_nb.capture._context import (
 from rewind_nb.errors import OverrideError, did_you_mean
 
 
-def for_call(ctx: StepContext, family: str) -> list[CallOverride]:
-    """The overrides meant for the call of *family* that is about to be made."""
-    if not ctx.overrides:
-        return []
+def for_call(ctx: StepContext, family: str, ordinal: int) -> list[CallOverride]:
+    """The overrides meant for the call of *family* at this position of the running branch."""
     branch = _branch.get()
-    ordinal = ctx.ordinals[family, branch]
     return [given for given in ctx.overrides if given.targets(family, branch, ordinal)]
+
+
+def inside(ctx: StepContext, ordinal: int) -> bool:
+    """Whether an override is meant for a call made inside this tool call."""
+    within = f"{_branch.get()}/{ordinal}"
+    return any(f"{given.branch}/".startswith(f"{within}/") for given in ctx.overrides)
 
 
 # -- model requests ------------------------------------------------------------------
@@ -147,6 +150,14 @@ def check(store: Store, rows: list[CallRow], override: Override, step: str) -> C
             was recorded.
     """
     row = addressed(rows, override.kind, override.call, step)
+    if row.source == "override" and override.kind not in ("response", "tool_result"):
+        raise OverrideError(
+            f"The answer of call {override.call} of step {step} was itself supplied by an "
+            f"override, so {override.kind}= would change nothing. Use "
+            f"{'tool_result' if row.kind == 'tool' else 'response'}=, or fork the run it was "
+            "forked from.",
+            override=override.kind,
+        )
     if override.kind in MODEL_OVERRIDES:
         _check_model(override, _request_json(store, row))
     elif override.kind == "tool_args":

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from rewind_nb.capture._context import current_step
-from rewind_nb.capture._exchange import Answer, Request, complete, open_call
+from rewind_nb.capture._exchange import Answer, Request, complete, identify, open_call
 
 T = TypeVar("T")
 
@@ -49,7 +49,9 @@ def _value(kind: Literal["clock", "random", "uuid"], name: str, produce: Callabl
     if ctx is None:
         return produce()
     body: dict[str, Any] = {"function": name}
-    call = open_call(ctx, Request(kind, name, body, body))
+    asked = identify(ctx, Request(kind, name, body, body))
+    ordinal = ctx.position(kind, asked.identity[1], object())
+    call = open_call(ctx, asked, ordinal)
     value: T = call.answer if call.played else produce()
     complete(call, Answer(value, playable=True))
     return value

@@ -28,10 +28,12 @@ from rewind_nb.capture._context import StepContext, current_step
 from rewind_nb.capture._exchange import (
     NOTHING,
     Answer,
+    Asked,
     OpenCall,
     Request,
     complete,
     fail,
+    identify,
     open_call,
 )
 
@@ -115,29 +117,44 @@ def _open(ctx: StepContext, request: httpx.Request) -> tuple[OpenCall, httpx.Req
     for name in SECRET_HEADERS & set(request.headers):
         value = request.headers[name]
         register_secret(value.removeprefix("Bearer ").strip())
-    extra = request.extensions.get(EXTRA, {})
-    kind = "model" if _is_model(request) else "http"
+    asked = _asked(ctx, request)
+    kind, branch, print_ = asked.identity
+    # attempts that belong together: those of one chat(), else repeats of one request
+    attempt_at = request.extensions.get(EXTRA, {}).get("call", print_)
+    ordinal = ctx.position(kind, branch, attempt_at)
     answer: Any = NOTHING
-    for given in _overrides.for_call(ctx, kind):
+    changed = request
+    for given in _overrides.for_call(ctx, kind, ordinal):
         given.consumed = True
         if given.override.kind == "response":
             answer = _overrides.response(ctx, given)
         else:
-            request = _overridden(request, given.override)
+            changed = _overridden(changed, given.override)
+    if changed is not request:
+        ctx.sample(asked.identity, ordinal)  # its place among identical requests stays its own
+        before, asked = asked, _asked(ctx, changed)
+        if before.identity == asked.identity and before.body != asked.body:
+            ctx.notes.append("cache_key= hides what the override changed: the old answer stands")
+    call = open_call(ctx, asked, ordinal, attempt_at=attempt_at, override=answer)
+    return call, changed
+
+
+def _asked(ctx: StepContext, request: httpx.Request) -> Asked:
+    extra = request.extensions.get(EXTRA, {})
     body = canonical_request(request, extra)
-    key = body
-    if ctx.cache_key is not None:
-        key = ctx.cache_key(copy.deepcopy(body))
+    key = body if ctx.cache_key is None else ctx.cache_key(copy.deepcopy(body))
     model, temperature = _setting(request, "model"), _setting(request, "temperature")
-    asked = Request(
-        kind="model" if kind == "model" else "http",
-        name=f"{request.method} {body['url']}",
-        body=body,
-        key=key,
-        parts=(str(model), str(temperature), extra.get("tool_result", "")),
-        model=model if isinstance(model, str) else None,
+    return identify(
+        ctx,
+        Request(
+            kind="model" if _is_model(request) else "http",
+            name=f"{request.method} {body['url']}",
+            body=body,
+            key=key,
+            parts=(str(model), str(temperature), extra.get("tool_result", "")),
+            model=model if isinstance(model, str) else None,
+        ),
     )
-    return open_call(ctx, asked, override=answer), request
 
 
 def canonical_request(request: httpx.Request, extra: dict[str, Any]) -> dict[str, Any]:

@@ -21,13 +21,15 @@ from rewind_nb.capture._context import StepContext, current_step, tool_scope
 from rewind_nb.capture._exchange import (
     NOTHING,
     Answer,
+    Asked,
     OpenCall,
     Request,
     complete,
     fail,
+    identify,
     open_call,
 )
-from rewind_nb.errors import NotEncodableError
+from rewind_nb.errors import ConfigError, NotEncodableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,11 +90,13 @@ def _decorate(
             ctx = current_step()
             if ctx is None:
                 return await function(*args, **kwargs)
-            call, bound = described.open(ctx, args, kwargs)
+            call, asked, bound = described.open(ctx, args, kwargs)
             if not call.played:
                 try:
                     with tool_scope(call.row):
-                        call.answer = await function(*bound.args, **bound.kwargs)
+                        answer = await function(*bound.args, **bound.kwargs)
+                    described.refuse_mutation(asked, bound)
+                    call.answer = answer
                 except BaseException as error:
                     await asyncio.wrap_future(fail(call, error))
                     raise
@@ -106,11 +110,13 @@ def _decorate(
         ctx = current_step()
         if ctx is None:
             return function(*args, **kwargs)
-        call, bound = described.open(ctx, args, kwargs)
+        call, asked, bound = described.open(ctx, args, kwargs)
         if not call.played:
             try:
                 with tool_scope(call.row):
-                    call.answer = function(*bound.args, **bound.kwargs)
+                    answer = function(*bound.args, **bound.kwargs)
+                described.refuse_mutation(asked, bound)
+                call.answer = answer
             except BaseException as error:
                 fail(call, error).result()
                 raise
@@ -132,37 +138,61 @@ class _Tool:
         self.name = name
         self.signature = inspect.signature(function)
         first = next(iter(self.signature.parameters), None)
-        self.owner = first if first in ("self", "cls") else None
+        scope = function.__qualname__.rpartition(".")[0]
+        method = bool(scope) and not scope.endswith("<locals>")
+        self.owner = first if method and first in ("self", "cls") else None
 
     def open(
         self, ctx: StepContext, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[OpenCall, inspect.BoundArguments]:
+    ) -> tuple[OpenCall, Asked, inspect.BoundArguments]:
         """Open the call; an override may change its arguments or be its answer."""
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        asked = self._asked(ctx, bound)
+        attempt_at = object()  # each call of a tool is a call of its own
+        ordinal = ctx.position("tool", asked.identity[1], attempt_at)
         answer: Any = NOTHING
-        for given in _overrides.for_call(ctx, "tool"):
+        for given in _overrides.for_call(ctx, "tool", ordinal):
             given.consumed = True
             if given.override.kind == "tool_args":
+                ctx.sample(asked.identity, ordinal)
                 bound.arguments.update(given.override.value)
+                asked = self._asked(ctx, bound)
             else:
                 answer = given.override.value
-        return open_call(ctx, self._request(bound), override=answer), bound
+        executes = not ctx.strict and _overrides.inside(ctx, ordinal)
+        call = open_call(
+            ctx, asked, ordinal, attempt_at=attempt_at, override=answer, executes=executes
+        )
+        return call, asked, bound
 
-    def _request(self, bound: inspect.BoundArguments) -> Request:
-        named = {k: v for k, v in bound.arguments.items() if k != self.owner}
-        if self.key is not None:
-            named = {"key": self.key(**named)}
-        body = {"tool": self.name, "args": named, "code": _code_version(self.function)}
+    def _asked(self, ctx: StepContext, bound: inspect.BoundArguments) -> Asked:
+        body, shared = self._body(bound)
         try:
-            _codec.encode(named, path=f"{self.name}()")
+            return identify(ctx, Request("tool", self.name, body, body, shared=shared))
         except NotEncodableError as error:
             error.add_note(
                 f"The arguments of the tool {self.name!r} identify its calls. For one that "
                 "cannot be stored, pass @tool(key=...) that leaves it out."
             )
             raise
-        return Request("tool", self.name, body, body, shared=self.cache)
+
+    def _body(self, bound: inspect.BoundArguments) -> tuple[dict[str, Any], bool]:
+        """What identifies a call, and whether other runs may play it back.
+
+        A method's object is part of it where its attributes can be stored; where they
+        cannot, only a fork of the same run plays the call back.
+        """
+        named = {k: v for k, v in bound.arguments.items() if k != self.owner}
+        body: dict[str, Any] = {"tool": self.name, "args": named}
+        if self.key is not None:
+            body = {"tool": self.name, "args": {"key": self.key(**named)}, "keyed": True}
+        body["code"] = _code_version(self.function)
+        shared = self.cache
+        if self.owner is not None and self.key is None:
+            body["object"] = _attributes(bound.arguments[self.owner])
+            shared = shared and body["object"] is not None
+        return body, shared
 
     def settle(self, call: OpenCall) -> Future[None]:
         """Record the answer, or raise the recorded failure."""
@@ -171,6 +201,22 @@ class _Tool:
             raise call.error
         return complete(call, Answer(call.answer, playable=True))
 
+    def refuse_mutation(self, asked: Asked, bound: inspect.BoundArguments) -> None:
+        """Refuse a tool that changed an argument in place.
+
+        Raises:
+            ConfigError: playing such a call back could not do the same.
+        """
+        if self.key is not None:
+            return
+        named = {k: v for k, v in bound.arguments.items() if k != self.owner}
+        if _codec.encode(named) != _codec.encode(_codec.decode(asked.body, strict=False)["args"]):
+            raise ConfigError(
+                f"The tool {self.name!r} changed one of its arguments in place. A call that is "
+                "played back could not, so its callers would see something else. Return the "
+                "new value instead, or pass @tool(key=...)."
+            )
+
     def result(self, call: OpenCall) -> Any:
         """The caller's own copy, the same whether live or played back."""
         if _codec.is_atomic(call.answer):
@@ -178,6 +224,19 @@ class _Tool:
         return _codec.decode(_codec.encode(call.answer))
 
 
-@functools.lru_cache(maxsize=1024)
+def _attributes(owner: Any) -> str | None:
+    """A hash of a method's object, None where its attributes cannot be encoded.
+
+    Only the hash is stored: attributes may hold a key.
+    """
+    cls = owner if isinstance(owner, type) else type(owner)
+    try:
+        attributes = {} if isinstance(owner, type) else dict(vars(owner))
+        encoded = _codec.encode([cls.__module__, cls.__qualname__, attributes])
+    except (TypeError, NotEncodableError):
+        return None
+    return _codec.digest(encoded)
+
+
 def _code_version(function: Callable[..., Any]) -> str:
     return fingerprint(function).digest
