@@ -59,7 +59,7 @@ class Causes:
             causes.append("override")
         elif reads := self._changed_reads(n):
             causes.append(f"read {', '.join(self._read_words(k, w) for k, w in reads)}")
-        if not causes and (names := _changed_inputs(pair)):
+        if not _overridden(pair) and (names := _changed_inputs(pair)):
             causes.append(f"given other inputs: {', '.join(map(repr, names))}")
         if _recoded(pair):
             causes.append("its code changed")
@@ -89,8 +89,8 @@ class Causes:
                 for chain in shortest[writer]
             ]
             found.sort(key=lambda chain: chain.length)
-            starts = not found or _overridden(self.pairs[m]) or _recoded(self.pairs[m])
-            shortest[m] = [*([None] if starts else []), *found][:MAX_CHAINS]
+            starts = [None] if not found or _has_its_own_cause(self.pairs[m]) else []
+            shortest[m] = [*starts, *found][:MAX_CHAINS]
         end = self._link(n, path)
         return [(*(chain.links() if chain else ()), end) for chain in shortest[n]]
 
@@ -166,6 +166,11 @@ def _overridden(pair: Pair) -> bool:
     return before is not None and after is not None and before.override != after.override
 
 
+def _has_its_own_cause(pair: Pair) -> bool:
+    """Whether something else than its reads makes the sides differ."""
+    return _overridden(pair) or _recoded(pair) or bool(_changed_inputs(pair))
+
+
 def _recoded(pair: Pair) -> bool:
     """Whether both sides executed, each other code."""
     before, after = pair
@@ -175,5 +180,8 @@ def _recoded(pair: Pair) -> bool:
 
 
 def _changed_inputs(pair: Pair) -> list[str]:
-    old, new = (dict(s.row.inputs) if s else {} for s in pair)
+    """The inputs that both sides were given otherwise."""
+    if pair.before is None or pair.after is None:
+        return []
+    old, new = dict(pair.before.row.inputs), dict(pair.after.row.inputs)
     return [k for k in dict.fromkeys([*old, *new]) if old.get(k) != new.get(k)]

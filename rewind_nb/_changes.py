@@ -19,6 +19,8 @@ from rewind_nb._run import Step
 Delta = tuple[str, Any, Any, str]
 """Path, before, after, kind."""
 
+RESULT = _path.Root("@result")
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -83,7 +85,7 @@ class Pair(NamedTuple):
 
 def field_changes(before: Step, after: Step) -> Iterator[Delta]:
     """What two executions of a step were given and did differently, artifacts apart."""
-    yield from _mapping_changes(before, dict(before.row.inputs), dict(after.row.inputs), "@inputs.")
+    yield from _mapping_changes(before, dict(before.row.inputs), dict(after.row.inputs), "@inputs")
     yield from _mapping_changes(before, dict(before.row.writes), dict(after.row.writes), "")
     if before.row.deleted != after.row.deleted:
         yield "@deleted", before.row.deleted or MISSING, after.row.deleted or MISSING, "changed"
@@ -103,7 +105,7 @@ def node_changes(
     step: Step, old: str | None, new: str | None, prefix: str, key: str
 ) -> Iterator[Delta]:
     """The differing leaves between two stored values, decoded."""
-    path = key if key.startswith("@") else _path.join(prefix.rstrip("."), key)
+    path = _path.join(prefix, key)
     for delta in diff_nodes(_node(step, old), _node(step, new), path):
         yield delta.path, _value(delta.before), _value(delta.after), delta.kind
 
@@ -126,7 +128,7 @@ def _result_changes(before: Step, after: Step) -> Iterator[Delta]:
     written = {*dict(before.row.writes), *dict(after.row.writes)}
     results = [(s, _items(_node(s, s.row.result))) for s in (before, after)]
     told: dict[Any, bool] = {}
-    for delta in node_changes(before, before.row.result, after.row.result, "", "@result"):
+    for delta in node_changes(before, before.row.result, after.row.result, "", RESULT):
         _, *parts = _path.parse(delta[0])
         name = parts[0] if parts else None
         if name not in told:

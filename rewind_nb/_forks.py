@@ -25,6 +25,7 @@ from rewind_nb._run import At, Run
 from rewind_nb._session import Plan, Session
 from rewind_nb._store import Batch
 from rewind_nb._trajectory import Placed
+from rewind_nb.errors import ConfigError
 
 
 def new_fork(
@@ -44,6 +45,8 @@ def new_fork(
 ) -> Execution:
     """A fork of *parent* whose first own step is the one at *at*."""
     refuse_running(parent)
+    if type(sample) is not int or sample < 0:
+        raise ConfigError(f"sample={sample!r} is not the number of a draw, from 0.")
     recording = Recording.of(parent)
     placed = recording.trajectory.at(parent[at].seq)
     assert placed is not None  # noqa: S101  (parent[at] found it)

@@ -2,9 +2,10 @@
 
 import apps
 import pytest
-from burr.core import ApplicationBuilder, State, action
+from burr.core import ApplicationBuilder, State, action, expr
 
-from rewind_nb import Rewind
+from rewind_nb import Rewind, artifact
+from rewind_nb._path import MISSING
 from rewind_nb.errors import NotFoundError, OverrideError
 
 
@@ -157,3 +158,300 @@ def test_two_overrides_of_one_step_in_a_fork_and_its_fork_both_hold(loop):
     assert second[1].writes["log"][0] == "replaced"
     assert rw.replay(second).ok
     assert rw.fork(second, 0).state == second.state
+
+
+# -- causes ----------------------------------------------------------------------------
+
+
+def chain_app(*actions, **state):
+    """The actions one after the other."""
+    names = [a.__name__ for a in actions]
+    return (
+        ApplicationBuilder()
+        .with_actions(*actions)
+        .with_transitions(*zip(names, names[1:], strict=False))
+        .with_state(**state)
+        .with_entrypoint(names[0])
+        .build()
+    )
+
+
+def step(name, function, reads=(), writes=()):
+    """An action that updates the state with what *function* makes of it."""
+
+    @action(reads=list(reads), writes=list(writes))
+    def act(state: State) -> State:
+        return state.update(**function(state))
+
+    act.__name__ = name
+    return act
+
+
+def causes(diff):
+    return {(c.action, c.path): c.cause for c in diff.changes}
+
+
+def links(diff, path):
+    return [[(link.action, link.path) for link in chain] for chain in diff.why(path)]
+
+
+@pytest.fixture
+def line(store):
+    s1 = step("s1", lambda s: {"y": s["x"] + 1}, ["x"], ["y"])
+    s2 = step("s2", lambda s: {"z": s["y"] * 2}, ["y"], ["z"])
+    s3 = step("s3", lambda s: {"q": s["z"] - 3}, ["z"], ["q"])
+    rw = Rewind(chain_app(s1, s2, s3, x=1), store=store)
+    return rw, rw.run()
+
+
+def test_an_override_is_the_cause_wherever_it_was_made(line):
+    rw, run = line
+    first = rw.fork(run, "s1", output={"y": 50})
+    second = rw.fork(run, "s2", output={"z": 70})
+    of_fork = rw.fork(first, "s3", output={"q": 9})
+
+    assert causes(rw.diff(run, of_fork)) == {
+        ("s1", "y"): "override",
+        ("s2", "z"): "read 'y' (step 0 's1')",
+        ("s3", "q"): "override",
+    }
+    assert causes(rw.diff(first, run)) == {
+        ("s1", "y"): "override",
+        ("s2", "z"): "read 'y' (step 0 's1')",
+        ("s3", "q"): "read 'z' (step 1 's2')",
+    }
+    assert causes(rw.diff(first, second)) == {
+        ("s1", "y"): "override",
+        ("s2", "z"): "override",
+        ("s3", "q"): "read 'z' (step 1 's2')",
+    }
+
+
+def test_a_state_override_shows_from_either_side_and_starts_the_chains(store):
+    s1 = step("s1", lambda s: {"y": s["x"] + 1}, ["x"], ["y"])
+    s2 = step("s2", lambda s: {"z": s["x"] + s["y"]}, ["x", "y"], ["z"])
+    s3 = step("s3", lambda s: {"q": s["x"] * 2}, ["x"], ["q"])
+    rw = Rewind(chain_app(s1, s2, s3, x=1), store=store)
+    run = rw.run()
+    fork = rw.fork(run, "s2", state={"x": 7})
+
+    there, back = rw.diff(run, fork), rw.diff(fork, run)
+    assert causes(there) == causes(back)
+    assert causes(there) == {
+        ("s2", "x"): "override",
+        ("s2", "z"): "override",
+        ("s3", "q"): "read 'x' (step 1 's2')",
+    }
+    entering = [[c for c in diff.changes if c.path == "x"] for diff in (there, back)]
+    assert [(c.before, c.after) for (c,) in entering] == [(1, 7), (7, 1)]
+    assert links(there, "q") == [[("s2", "x"), ("s3", "q")]]
+
+
+def test_a_key_that_one_side_looked_for_among_all_keys_was_read_there(store):
+    look = step("look", lambda s: {"seen": s.get("e")}, ["e"], ["seen"])
+    count = step("count", lambda s: {"n": len(list(s.keys()))}, [], ["n"])
+    rw = Rewind(chain_app(look, count, x=1), store=store)
+    run = rw.run()
+    fork = rw.fork(run, "look", state={"e": None})
+
+    for diff in (rw.diff(run, fork), rw.diff(fork, run)):
+        assert causes(diff)["count", "n"] == "read 'e' (step 0 'look')"
+        assert links(diff, "n") == [[("look", "e"), ("count", "n")]]
+
+
+def test_the_writer_named_is_the_last_one_that_did_different_things(store):
+    i0 = step("i0", lambda _: {"x": 1, "m": 1}, [], ["x", "m"])
+    i1 = step("i1", lambda s: {"x": 5} if s["m"] == 1 else {}, ["m"], ["x"])
+    i2 = step("i2", lambda s: {"o": s["x"]}, ["x"], ["o"])
+    i3 = step("i3", lambda s: {"x": 8}, [], ["x"])
+    i4 = step("i4", lambda s: {"p": s["o"] + s["x"]}, ["o", "x"], ["p"])
+    rw = Rewind(chain_app(i0, i1, i2, i3, i4), store=store)
+    run = rw.run()
+    diff = rw.diff(run, rw.fork(run, "i0", patch={"m": 2}))
+
+    assert causes(diff) == {
+        ("i0", "m"): "override",
+        ("i1", "x"): "read 'm' (step 0 'i0')",
+        ("i2", "o"): "read 'x' (step 1 'i1')",
+        ("i4", "p"): "read 'o' (step 2 'i2')",
+    }
+    assert links(diff, "o") == [[("i0", "m"), ("i1", "x"), ("i2", "o")]]
+
+
+@pytest.mark.parametrize("wipe", [{"delete": ["x"]}, {"keep": ["m"]}])
+def test_a_deletion_on_one_side_is_a_cause(store, wipe):
+    @action(reads=["m"], writes=[])
+    def drop(state: State) -> State:
+        return state.wipe(**wipe) if state["m"] == 2 else state
+
+    i0 = step("i0", lambda _: {"x": 1, "m": 1}, [], ["x", "m"])
+    i2 = step("i2", lambda s: {"o": s.get("x")}, ["x"], ["o"])
+    rw = Rewind(chain_app(i0, drop, i2), store=store)
+    run = rw.run()
+    diff = rw.diff(run, rw.fork(run, "i0", patch={"m": 2}))
+
+    assert causes(diff)["i2", "o"] == "read 'x' (step 1 'drop')"
+    assert links(diff, "o") == [[("i0", "m"), ("drop", "x"), ("i2", "o")]]
+
+
+def test_a_step_that_only_one_side_has_is_a_cause_and_its_absence_can_be_asked_for(loop):
+    rw, run = loop
+    fork = rw.fork(run, ("count", 2), output={"n": 10})
+    diff = rw.diff(run, fork)
+
+    report = next(c for c in diff.changes if c.action == "report")
+    assert "'n' (removed step 2 'count')" in report.cause
+    assert "'log' (removed step 2 'count')" in report.cause
+    assert diff.why("@step") == [((2, "count", "@step"),)]
+    assert rw.diff(fork, run).why("@step") == [((2, "count", "@step"),)]
+    back = next(c for c in rw.diff(fork, run).changes if c.action == "report")
+    assert "'n' (step 2 'count')" in back.cause
+
+
+def scaled(factor, store):
+    first = step("first", lambda s: {"x": s["w"]}, ["w"], ["x"])
+    second = step("second", lambda s: {"y": s["x"] * factor}, ["x"], ["y"])
+    return Rewind(chain_app(first, second, w=1), store=store)
+
+
+def test_changed_code_is_a_cause_of_its_own(store):
+    run = scaled(2, store).run()
+    rw = scaled(3, store)
+    alone = rw.fork(run, "second", allow_code_change=True)
+    both = rw.fork(run, "first", output={"x": 5}, allow_code_change=True)
+
+    assert causes(rw.diff(run, alone)) == {("second", "y"): "its code changed"}
+    diff = rw.diff(run, both)
+    assert causes(diff) == {
+        ("first", "x"): "override",
+        ("second", "y"): "read 'x' (step 0 'first'); its code changed",
+    }
+    assert links(diff, "y") == [[("second", "y")], [("first", "x"), ("second", "y")]]
+
+
+def test_other_inputs_are_a_cause(loop):
+    rw, run = loop
+    diff = rw.diff(run, rw.run(inputs={"by": 2}))
+
+    first, second = [c.cause for c in diff.changes if c.path == "n" and c.visit < 3]
+    assert first == "given other inputs: 'by'"
+    assert second.endswith("(step 0 'count'); given other inputs: 'by'")
+
+
+def spin_app(limit, turn):
+    again = step("spin", turn, ["i"], ["i"])
+    return (
+        ApplicationBuilder()
+        .with_actions(again, step("end", lambda s: {"done": s["a"]}, ["a"], ["done"]))
+        .with_transitions(("spin", "spin", expr(f"i < {limit}")), ("spin", "end"))
+        .with_state(i=0, a=1, b=1)
+        .with_entrypoint("spin")
+        .build()
+    )
+
+
+def test_a_chain_of_a_thousand_steps_is_followed_to_its_start(store):
+    rw = Rewind(spin_app(1_100, lambda s: {"i": s["i"] + 1, "a": s["a"] + 1}), store=store)
+    run = rw.run()
+    (chain,) = rw.diff(run, rw.fork(run, ("spin", 1), patch={"a": 50})).why("done")
+
+    assert len(chain) == 1_101
+    assert [link.seq for link in chain] == list(range(1_101))
+
+
+def test_why_keeps_the_shortest_of_exponentially_many_chains(store):
+    def turn(state):
+        a, b = state["a"], state["b"]
+        return {"i": state["i"] + 1, "a": a + b, "b": a - b}
+
+    rw = Rewind(spin_app(60, turn), store=store)
+    run = rw.run()
+    fork = rw.fork(rw.fork(run, 0, patch={"a": 50, "b": 7}), ("spin", 58), state={"a": 9})
+    chains = rw.diff(run, fork).why("done")
+
+    lengths = [len(chain) for chain in chains]
+    assert len(set(chains)) == len(chains) == 64
+    assert lengths == sorted(lengths)
+    assert lengths[:5] == [4, 4, 4, 4, 61]
+    assert all(chain[0].seq in (0, 57) and chain[-1] == (60, "end", "done") for chain in chains)
+
+
+# -- files and results -------------------------------------------------------------------
+
+
+def test_a_file_of_other_bytes_is_a_change_of_the_step_that_made_it(store):
+    @action(reads=["x"], writes=[])
+    def publish(state: State) -> State:
+        artifact("page.md", f"x is {state['x']}")
+        artifact("still.md", "the same")
+        if state["x"] > 3:
+            artifact("large.md", "large")
+        return state
+
+    first = step("first", lambda _: {"x": 1}, [], ["x"])
+    last = step("last", lambda _: {"x": 0}, [], ["x"])
+    rw = Rewind(chain_app(first, publish, last), store=store)
+    run = rw.run()
+    fork = rw.fork(run, "first", output={"x": 5})
+    diff = rw.diff(run, fork)
+
+    files = {c.path: c for c in diff.changes if c.path.startswith("@artifacts")}
+    made = {a.name: a.sha256 for a in fork.artifacts}
+    assert list(files) == ['@artifacts["page.md"]', '@artifacts["large.md"]']
+    page, large = files.values()
+    assert (page.kind, page.action, page.cause) == (
+        "changed",
+        "publish",
+        "read 'x' (step 0 'first')",
+    )
+    assert (page.before, page.after) == (run.artifacts[0].sha256, made["page.md"])
+    assert (large.kind, large.before, large.after) == ("added", MISSING, made["large.md"])
+    (gone,) = (c for c in rw.diff(fork, run).changes if c.path == '@artifacts["large.md"]')
+    assert (gone.kind, gone.after) == ("removed", MISSING)
+    assert links(diff, page.path) == [[("first", "x"), ("publish", page.path)]]
+
+
+def test_runs_with_other_files_are_not_identical(store):
+    drafts = iter(["one", "two"])
+
+    def publish(state):
+        artifact("page.md", next(drafts))
+        return {"done": True}
+
+    rw = Rewind(chain_app(step("publish", publish, [], ["done"])), store=store)
+    run = rw.run()
+    diff = rw.diff(run, rw.fork(run, 0))
+
+    assert all(pair.same for pair in diff.pairs)
+    assert not diff.identical
+    assert diff.divergence.path == '@artifacts["page.md"]'
+
+
+def test_a_result_is_left_out_only_where_it_repeats_what_was_written(store):
+    @action(reads=["n"], writes=["n", "two words", "raw"])
+    def clip(state: State) -> tuple[dict, State]:
+        n = state["n"]
+        result = {"n": n, "two words": n, "raw": n, "only here": n}
+        return result, state.update(**{"n": min(n, 5), "two words": n, "raw": n})
+
+    rw = Rewind(chain_app(clip, n=7), store=store)
+    run = rw.run()
+    diff = rw.diff(run, rw.fork(run, 0, state={"n": 9}))
+
+    changed = {c.path: (c.before, c.after) for c in diff.changes}
+    assert changed == {
+        "n": (7, 9),
+        '["two words"]': (7, 9),
+        "raw": (7, 9),
+        "@result.n": (7, 9),
+        '@result["only here"]': (7, 9),
+    }
+
+
+def test_a_state_key_that_looks_like_a_part_of_a_step_is_shown_as_a_key(store):
+    odd = step("odd", lambda s: {"@result": s["n"]}, ["n"], ["@result"])
+    rw = Rewind(chain_app(odd, n=7), store=store)
+    run = rw.run()
+    diff = rw.diff(run, rw.fork(run, 0, output={"@result": 9}))
+
+    assert [c.path for c in diff.changes] == ['["@result"]']

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from rewind_nb import _codec
 from rewind_nb._model import CallRow, RunRow, StepRow
-from rewind_nb._secrets import contains_secret
+from rewind_nb._secrets import contains_secret, redact_bytes
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._contents import Content, Recent, insertions
 from rewind_nb._store._writer import Statement
@@ -65,11 +65,8 @@ class Batch:
         """
         content = data if isinstance(data, Content) else Content(_codec.digest(data), data)
         if content.hash not in self._contents:
-            if contains_secret(content.data):
-                raise SecretLeakError(
-                    "A value to be stored holds a registered API key. Keep the key in a Secret "
-                    "and pass it to the client, not through state, inputs or results."
-                )
+            if contains_secret(content.data) or _hides_secret(content.data):
+                raise SecretLeakError(_LEAK)
             self._contents[content.hash] = (content, like)
         return content
 
@@ -119,8 +116,21 @@ class Batch:
         return [*insertions(self._contents.values(), recent), *self._statements]
 
     def _put(self, sql: str, row: Any, *, owner: str | None = None) -> None:
+        if any(isinstance(value, str) and contains_secret(value) for value in row):
+            raise SecretLeakError(_LEAK)
         last = self._statements[-1] if self._statements else None
         if last is not None and (last.sql, last.owner) == (sql, owner):
             last.rows.append(row)
         else:
             self._statements.append(Statement(sql, [row], owner))
+
+
+_LEAK = (
+    "A value, key or name to be stored holds a registered API key. Keep the key in a Secret and "
+    "pass it to the client, not through state, inputs, results or labels."
+)
+
+
+def _hides_secret(data: bytes) -> bool:
+    """Whether bytes, which are stored as base64, hold a registered secret."""
+    return b'{"$":"bytes"' in data and redact_bytes(data) != data

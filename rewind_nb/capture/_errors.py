@@ -15,7 +15,7 @@ def describe(error: BaseException, *, with_traceback: bool = False) -> ErrorInfo
     raw = getattr(error, "raw", None)
     text = "".join(traceback.format_exception(error)) if with_traceback else None
     return ErrorInfo(
-        type=type_name(type(error)),
+        type=redact(type_name(type(error))),
         message=redact(str(error)),
         raw=redact(raw) if isinstance(raw, str) else None,
         traceback=None if text is None else redact(text),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rewind_nb._model import CallRow, Override
@@ -161,7 +162,14 @@ def check(store: Store, rows: list[CallRow], override: Override, step: str) -> C
     if override.kind in MODEL_OVERRIDES:
         _check_model(override, _request_json(store, row))
     elif override.kind == "tool_args":
-        _check_args(override, store.value(row.request)["args"], row.name)
+        request = store.value(row.request)
+        if request.get("keyed"):
+            raise OverrideError(
+                f"The tool {row.name!r} is identified by its key=, so its arguments are not "
+                "recorded and cannot be overridden. Use tool_result=.",
+                override="tool_args",
+            )
+        _check_args(override, request["args"], row.name)
     return row
 
 
@@ -172,29 +180,69 @@ def _request_json(store: Store, row: CallRow) -> dict[str, Any]:
 
 def _check_model(override: Override, recorded: dict[str, Any]) -> None:
     kind, value = override.kind, override.value
-    problem = None
     if kind == "prompt":
         _last_user(recorded.get("messages"))
-        problem = None if isinstance(value, str) else "a str"
-    elif kind == "model":
-        problem = None if isinstance(value, str) and value else "the name of a model, a str"
-    elif kind == "temperature":
-        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        problem = None if good else "a number >= 0"
-    elif kind == "params":
-        good = isinstance(value, Mapping) and all(isinstance(k, str) for k in value)
-        problem = None if good else "a dict of request fields (None removes one)"
+    wanted = _WANTED[kind]
+    if not wanted[1](value):
+        shown = "" if kind in ("messages", "params") else f"; it got {type(value).__name__}"
+        raise OverrideError(f"{kind}= takes {wanted[0]}{shown}.", override=kind)
+    if kind == "params":
+        _check_params(value)
     elif kind == "messages":
         check_messages(value)
-    elif kind == "response":
-        whole = isinstance(value, Mapping) and isinstance(value.get("choices"), list)
-        good = isinstance(value, str) or whole
-        problem = None if good else "the text of the answer (a str; for JSON, json.dumps(...)) or "
-        problem = problem and problem + "a whole response body with 'choices'"
-    if problem:
+    _check_sendable(kind, value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_temperature(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 <= value < math.inf
+
+
+def _is_answer(value: Any) -> bool:
+    whole = isinstance(value, Mapping) and isinstance(value.get("choices"), list)
+    return isinstance(value, str) or whole
+
+
+_WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "prompt": ("a str", _is_text),
+    "model": ("the name of a model, a str", lambda v: isinstance(v, str) and bool(v)),
+    "temperature": ("a finite number >= 0", _is_temperature),
+    "params": (
+        "a dict of request fields (None removes one)",
+        lambda v: isinstance(v, Mapping) and all(isinstance(k, str) for k in v),
+    ),
+    "messages": ("a list of messages", lambda v: isinstance(v, list)),
+    "response": (
+        "the text of the answer (a str; for JSON, json.dumps(...)) or a whole body with 'choices'",
+        _is_answer,
+    ),
+}
+
+
+def _check_params(params: Mapping[str, Any]) -> None:
+    for name in ("model", "messages"):
+        if name in params and params[name] is None:
+            raise OverrideError(f"params= cannot remove {name!r}: every request has it.")
+    if params.get("messages") is not None:
+        check_messages(params["messages"])
+    if params.get("stream"):
+        raise OverrideError("params= cannot ask for a stream: the caller reads a whole answer.")
+
+
+def _check_sendable(kind: str, value: Any) -> None:
+    """Refuse what no request or answer could carry."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
         raise OverrideError(
-            f"{kind}= takes {problem}; it got {type(value).__name__}.", override=kind
-        )
+            f"{kind}= cannot be sent as JSON: {error}. Use text, numbers, booleans, None, lists "
+            "and dicts.",
+            override=kind,
+        ) from error
 
 
 def check_messages(messages: Any) -> None:

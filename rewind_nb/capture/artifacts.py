@@ -11,10 +11,11 @@ import os
 from pathlib import Path, PurePosixPath
 
 from rewind_nb._model import ArtifactRow, Source
+from rewind_nb._secrets import contains_secret
 from rewind_nb._store import _read
 from rewind_nb._store._schema import seal
 from rewind_nb.capture._context import StepContext, current_step
-from rewind_nb.errors import ConfigError
+from rewind_nb.errors import ConfigError, SecretLeakError
 
 _FORBIDDEN = set('<>:"|?*\\') | {chr(c) for c in range(32)}
 
@@ -62,6 +63,10 @@ def artifact(name: str, data: bytes | str) -> WrittenArtifact:
     """
     relative = _checked(name)
     content = data.encode() if isinstance(data, str) else bytes(data)
+    if contains_secret(name) or contains_secret(content):
+        raise SecretLeakError(
+            "An artifact's name or content holds a registered API key. Leave the key out of it."
+        )
     ctx = current_step()
     folder = Path(os.environ.get("REWIND_ARTIFACT_DIR") or "artifacts")
     file = folder / (ctx.run_id if ctx else "unrecorded") / relative

@@ -1,0 +1,695 @@
+"""Cases a hostile review found. Each is a kind of fault, kept as a test."""
+
+import asyncio
+import itertools
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import apps
+import fake_provider as fp
+import httpx
+import pytest
+from burr.core import ApplicationBuilder, Condition, State, action, default, expr
+
+from rewind_nb import ChatModel, Rewind, Secret, artifact, tool
+from rewind_nb.errors import (
+    CodeChangedError,
+    ConfigError,
+    OverrideError,
+    RunBusyError,
+    SecretLeakError,
+)
+
+
+def app_of(*functions, transitions=(), **state):
+    names = [f"s{i}" for i in range(len(functions))]
+    pairs = transitions or list(zip(names, names[1:], strict=False))
+    return (
+        ApplicationBuilder()
+        .with_actions(**dict(zip(names, functions, strict=True)))
+        .with_transitions(*pairs)
+        .with_state(**state)
+        .with_entrypoint("s0")
+        .build()
+    )
+
+
+def model(say):
+    """A chat model that answers in process: say(body) -> the JSON of the answer."""
+
+    def answer(request):
+        body = json.loads(request.content)
+        return httpx.Response(200, json=fp.chat_completion(json.dumps(say(body))))
+
+    return ChatModel("http://toy.invalid/v1", "m", transport=httpx.MockTransport(answer))
+
+
+def last(body):
+    return {"q": body["messages"][-1]["content"]}
+
+
+# -- proofs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["kept alive", "old pool", "executor", "name look-up"])
+def test_a_replay_lets_nothing_out_however_it_is_sent(store, how):
+    import socket
+
+    with fp.FakeProvider(then=fp.reply({"a": 1})) as site, ThreadPoolExecutor(1) as pool:
+        client = httpx.Client(trust_env=False)
+        pool.submit(int).result()  # its thread is older than the replay
+
+        def ask():
+            return client.post(site.base_url, json={}).json()["a"]
+
+        @action(reads=[], writes=["r"])
+        def direct(state: State) -> State:
+            if how == "name look-up":
+                return state.update(r=len(socket.getaddrinfo("localhost", 80)) > 0)
+            return state.update(r=pool.submit(ask).result() if how == "old pool" else ask())
+
+        @action(reads=[], writes=["r"])
+        async def handed(state: State) -> State:
+            loop = asyncio.get_running_loop()
+            return state.update(r=await loop.run_in_executor(pool, ask))
+
+        rw = Rewind(app_of(handed if how == "executor" else direct), store=store)
+        run = rw.run()
+        asked = site.count
+        proof = rw.replay(run)
+
+        assert site.count == asked
+        assert not proof.ok
+        assert proof.divergence.path == "@connection"
+        client.close()
+
+
+def test_a_proof_notices_other_artifact_bytes(store):
+    count = itertools.count()
+
+    @action(reads=[], writes=["a"])
+    def publish(state: State) -> State:
+        artifact("r.txt", f"hello {next(count)}")
+        return state.update(a=1)
+
+    rw = Rewind(app_of(publish), store=store)
+    proof = rw.replay(rw.run())
+
+    assert not proof.ok
+    assert proof.divergence.path == '@artifacts["r.txt"]'
+
+
+def test_a_proof_notices_that_the_way_on_after_the_last_step_changed(store):
+    gate = SimpleNamespace(open=False)
+
+    @action(reads=[], writes=["v"])
+    def first(state: State) -> State:
+        return state.update(v=1)
+
+    condition = Condition(["v"], lambda s: gate.open, name="gate")
+    app = app_of(first, first, transitions=[("s0", "s1", condition)])
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    gate.open = True
+    proof = rw.replay(run)
+
+    assert not proof.ok
+    assert (proof.divergence.path, proof.divergence.after) == ("@next", "s1")
+
+
+def test_a_proof_notices_a_recorded_call_that_was_not_made(store):
+    chat = model(last)
+    twice = SimpleNamespace(on=True)
+
+    @action(reads=[], writes=["v"])
+    def ask(state: State) -> State:
+        chat.chat("a")
+        if twice.on:
+            chat.chat("b")
+        return state.update(v=1)
+
+    rw = Rewind(app_of(ask), store=store)
+    run = rw.run()
+    twice.on = False
+    proof = rw.replay(run)
+
+    assert not proof.ok
+    assert proof.divergence.path == "@calls[1]"
+    assert "not made" in proof.divergence.why
+
+
+# -- code ---------------------------------------------------------------------------------------
+
+
+def test_an_edited_helper_is_noticed_by_the_same_rewind(store, monkeypatch):
+    import sys
+
+    module = sys.modules[__name__]
+
+    @action(reads=[], writes=["w"])
+    def use(state: State) -> State:
+        return state.update(w=_helper(2))
+
+    rw = Rewind(app_of(use), store=store)
+    run = rw.run()
+    monkeypatch.setattr(module, "_helper", lambda x: x + 100)
+
+    with pytest.raises(CodeChangedError, match="s0"):
+        rw.fork(run, 0)
+    assert rw.run()[0].row.code != run[0].row.code
+    assert rw.replay(run).code_changed == ("s0",)
+
+
+def test_an_edited_helper_of_a_tool_is_not_answered_by_the_old_tool(store, monkeypatch):
+    import sys
+
+    @tool
+    def convert(x: int) -> int:
+        return _helper(x)
+
+    @action(reads=[], writes=["r"])
+    def use(state: State) -> State:
+        return state.update(r=convert(5))
+
+    rw = Rewind(app_of(use), store=store)
+    assert rw.run().state == {"r": 6}
+    monkeypatch.setattr(sys.modules[__name__], "_helper", lambda x: x + 100)
+
+    assert rw.run().state == {"r": 105}
+
+
+def _helper(x):
+    return x + 1
+
+
+# -- halts --------------------------------------------------------------------------------------
+
+
+def test_an_unchanged_fork_of_a_run_resumed_to_the_same_halt_is_the_whole_run(store):
+    @action(reads=["n"], writes=["n"])
+    def turn(state: State) -> State:
+        return state.increment(n=1)
+
+    app = app_of(turn, transitions=[("s0", "s0")], n=0)
+    rw = Rewind(app, store=store)
+    run = rw.run(halt_after=["s0"])
+    for _ in range(3):
+        run = rw.resume(run, halt_after=["s0"])
+
+    for at in range(4):
+        fork = rw.fork(run, at)
+        assert len(fork) == 4, at
+        assert rw.diff(run, fork).identical
+    assert len(rw.fork(run, 0, halt_after=["s0"])) == 1
+
+
+# -- positions of calls -------------------------------------------------------------------------
+
+
+def async_model(say):
+    class Transport(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request):
+            body = json.loads(await request.aread())
+            await asyncio.sleep(0.01)
+            return httpx.Response(200, json=fp.chat_completion(json.dumps(say(body))))
+
+    return ChatModel("http://toy.invalid/v1", "m", async_transport=Transport())
+
+
+def test_an_override_of_one_of_several_calls_in_flight_changes_that_one(store):
+    chat = async_model(last)
+
+    @action(reads=[], writes=["r"])
+    async def gather(state: State) -> State:
+        replies = await asyncio.gather(*(chat.achat(p) for p in "ABC"))
+        return state.update(r=[reply.json()["q"] for reply in replies])
+
+    rw = Rewind(app_of(gather), store=store)
+    run = rw.run()
+
+    assert rw.fork(run, 0, prompt="X").state["r"] == ["X", "B", "C"]
+    assert rw.fork(run, 0, prompt="X", call=1).state["r"] == ["A", "X", "C"]
+    with pytest.raises(OverrideError, match="3 model call"):
+        rw.fork(run, 0, prompt="X", call=3)
+
+
+def test_identical_calls_in_flight_stay_distinct(store):
+    count = itertools.count()
+    chat = async_model(lambda _: {"q": next(count)})
+
+    @action(reads=[], writes=["r"])
+    async def gather(state: State) -> State:
+        replies = await asyncio.gather(*(chat.achat("same") for _ in range(3)))
+        return state.update(r=[reply.json()["q"] for reply in replies])
+
+    rw = Rewind(app_of(gather), store=store)
+    run = rw.run()
+
+    assert sorted(run.state["r"]) == [0, 1, 2]
+    assert rw.fork(run, 0).state == run.state
+    assert rw.replay(run).ok
+
+
+def test_an_override_of_one_of_several_identical_calls_leaves_the_others_their_answers(store):
+    count = itertools.count()
+    chat = model(lambda _: {"q": next(count)})
+
+    @action(reads=[], writes=["a"])
+    def sample(state: State) -> State:
+        return state.update(a=[chat.chat("p").json()["q"] for _ in range(3)])
+
+    rw = Rewind(app_of(sample), store=store)
+    run = rw.run()
+    fork = rw.fork(run, 0, prompt="z", call=1)
+
+    assert run.state["a"] == [0, 1, 2]
+    assert fork.state["a"] == [0, 3, 2]
+    assert rw.replay(fork).ok
+
+
+def test_a_garbage_answer_that_is_swallowed_does_not_merge_with_the_next_call(store):
+    with fp.FakeProvider(fp.garbage(), then=fp.completion('{"q": 1}')) as provider:
+        chat = ChatModel(provider.base_url, "m", max_retries=0)
+
+        @action(reads=[], writes=["r"])
+        def careful(state: State) -> State:
+            try:
+                chat.chat("first")
+            except Exception:
+                pass
+            return state.update(r=chat.chat("second").json()["q"])
+
+        rw = Rewind(app_of(careful), store=store)
+        run = rw.run()
+        fork = rw.fork(run, 0, prompt="changed", call=1)
+
+        assert provider.requests[-1].prompt == "changed"
+        assert rw.replay(run).ok
+        assert rw.replay(fork).ok
+
+
+def test_a_call_inside_a_tool_can_be_overridden(store):
+    chat = model(last)
+
+    @tool
+    def research(topic: str) -> str:
+        return chat.chat(f"about {topic}").json()["q"]
+
+    @action(reads=[], writes=["r"])
+    def work(state: State) -> State:
+        found = [research(str(i)) for i in range(12)]
+        return state.update(r=found, own=chat.chat("outside").json()["q"])
+
+    rw = Rewind(app_of(work), store=store)
+    run = rw.run()
+
+    outside = rw.fork(run, 0, prompt="X", call=0)
+    inside = rw.fork(run, 0, prompt="Y", call=3)
+
+    assert outside.state["own"] == "X"
+    assert outside.state["r"] == run.state["r"]
+    assert inside.state["r"][2] == "Y"
+    assert inside.state["r"][:2] + inside.state["r"][3:] == run.state["r"][:2] + run.state["r"][3:]
+    assert rw.replay(inside).ok
+
+
+# -- overrides ----------------------------------------------------------------------------------
+
+
+def test_a_state_override_that_the_step_overwrites_before_anybody_reads_it_is_refused(store):
+    @action(reads=[], writes=["n"])
+    def write(state: State) -> State:
+        return state.update(n=10)
+
+    @action(reads=["n"], writes=["o"])
+    def use(state: State) -> State:
+        return state.update(o=state["n"])
+
+    app = app_of(write, use, transitions=[("s0", "s1", expr("n > 5")), ("s0", "s0", default)], n=0)
+    rw = Rewind(app, store=store)
+    run = rw.run()
+
+    for n in (1, 10):
+        with pytest.raises(OverrideError, match="does not read"):
+            rw.fork(run, 0, state={"n": n})
+
+
+def test_an_override_of_a_call_whose_answer_is_an_override_is_refused(store):
+    chat = model(last)
+
+    @tool
+    def double(x: int) -> int:
+        return x * 2
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        return state.update(r=chat.chat("hi").json()["q"], d=double(4))
+
+    rw = Rewind(app_of(ask), store=store)
+    run = rw.run()
+    forced = rw.fork(run, 0, response='{"q": "FORCED"}')
+    given = rw.fork(run, 0, tool_result=77)
+
+    with pytest.raises(OverrideError, match="itself supplied by an override"):
+        rw.fork(forced, 0, prompt="other")
+    with pytest.raises(OverrideError, match="itself supplied by an override"):
+        rw.fork(given, 0, tool_args={"x": 100})
+    assert rw.fork(forced, 0, response='{"q": "again"}').state["r"] == "again"
+
+
+def test_a_callback_that_mutates_what_it_is_given_changes_nothing_else(store):
+    @action(reads=[], writes=["x", "y"])
+    def make(state: State) -> State:
+        return state.update(x=[1], y=1)
+
+    rw = Rewind(app_of(make), store=store)
+    run = rw.run()
+
+    def spoil(recorded):
+        recorded["x"].append(99)
+        return {"y": 2}
+
+    assert rw.fork(run, 0, output=spoil).state == {"x": [1], "y": 2}
+    assert rw.fork(run, 0, patch=spoil).state == {"x": [1], "y": 2}
+
+
+def test_an_output_override_leaves_the_other_keys_of_the_result(store):
+    @action(reads=[], writes=["x", "y"])
+    def make(state: State) -> tuple[dict, State]:
+        return {"x": "raw", "y": 1}, state.update(x="cooked", y=1)
+
+    rw = Rewind(app_of(make), store=store)
+    run = rw.run()
+
+    for override in ({"output": {"y": 2}}, {"patch": {"y": 2}}):
+        assert rw.fork(run, 0, **override)[0].result == {"x": "raw", "y": 2}
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"params": {"stop": {1, 2}}},
+        {"params": {"model": None}},
+        {"params": {"stream": True}},
+        {"params": {"messages": []}},
+        {"prompt": "\ud800"},
+        {"temperature": float("inf")},
+        {"messages": [{"role": "user", "content": b"x"}]},
+        {"response": {"choices": [{"at": object}]}},
+    ],
+)
+def test_what_no_request_could_carry_is_refused_before_anything_executes(store, override):
+    chat = model(last)
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        apps.ran("ask")
+        return state.update(r=chat.chat("hi").text)
+
+    rw = Rewind(app_of(ask), store=store)
+    run = rw.run()
+    apps.CALLS.clear()
+
+    with pytest.raises((OverrideError, TypeError)):
+        rw.fork(run, 0, **override)
+    for sample in (-1, "x"):
+        with pytest.raises(ConfigError, match="sample="):
+            rw.fork(run, 0, sample=sample)
+    assert not apps.CALLS
+    assert len(store.runs()) == 1
+
+
+def test_an_equal_override_still_does_what_else_was_asked(store):
+    chat = model(last)
+    count = itertools.count()
+    fresh = model(lambda _: {"q": next(count)})
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        return state.update(r=chat.chat("hi").text, n=fresh.chat("n").json()["q"])
+
+    rw = Rewind(app_of(ask, ask), store=store)
+    run = rw.run()
+
+    short = rw.fork(run, 0, model="m", halt_after=["s0"])
+    anew = rw.fork(run, 0, model="m", cache="refresh")
+
+    assert len(short) == 1
+    assert anew.state["n"] != run.state["n"]
+
+
+def test_cache_key_that_hides_an_override_is_said(store):
+    chat = model(last)
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        return state.update(r=chat.chat("hi").text)
+
+    rw = Rewind(app_of(ask), store=store, cache_key=lambda request: {"all": "one"})
+    run = rw.run()
+    fork = rw.fork(run, 0, prompt="new")
+
+    assert "cache_key= hides" in fork.note
+
+
+# -- tools --------------------------------------------------------------------------------------
+
+
+def test_a_function_whose_first_argument_is_called_cls_is_identified_by_it(store):
+    @tool
+    def count(cls):
+        return f"n of {cls}"
+
+    @action(reads=[], writes=["r"])
+    def use(state: State, what: str) -> State:
+        return state.update(r=count(what))
+
+    rw = Rewind(app_of(use), store=store)
+    rw.run(inputs={"what": "dogs"})
+
+    assert rw.run(inputs={"what": "cats"}).state["r"] == "n of cats"
+
+
+def test_a_method_of_another_object_is_another_call(store):
+    class Client:
+        def __init__(self, root, extra=None):
+            self.root = root
+            self.extra = extra
+
+        @tool
+        def get(self, path):
+            apps.ran("get")
+            return self.root + path
+
+    holder = SimpleNamespace(client=Client("dev/"))
+
+    @action(reads=[], writes=["r"])
+    def use(state: State) -> State:
+        return state.update(r=holder.client.get("x"))
+
+    rw = Rewind(app_of(use), store=store)
+    rw.run()
+    assert rw.run().state["r"] == "dev/x"
+    assert apps.CALLS["get"] == 1
+    holder.client = Client("prod/")
+    assert rw.run().state["r"] == "prod/x"
+    holder.client = Client("lock/", threading.Lock())  # cannot be told apart: asked each time
+    run = rw.run()
+    rw.run()
+    assert apps.CALLS["get"] == 4
+    assert rw.fork(run, 0).state["r"] == "lock/x"
+    assert apps.CALLS["get"] == 4
+
+
+def test_a_tool_that_changes_an_argument_in_place_is_refused(store):
+    @tool
+    def fill(items):
+        items.append(len(items))
+        return len(items)
+
+    @action(reads=["l"], writes=["l", "c"])
+    def use(state: State) -> State:
+        items = state["l"]
+        return state.update(c=fill(items), l=items)
+
+    rw = Rewind(app_of(use, l=[]), store=store)
+
+    with pytest.raises(ConfigError, match="in place"):
+        rw.run()
+
+
+def test_arguments_of_a_tool_with_a_key_are_not_overridden_blindly(store):
+    @tool(key=lambda q, at: q)
+    def search(q, at):
+        return q * 2
+
+    @action(reads=[], writes=["r"])
+    def use(state: State) -> State:
+        return state.update(r=search("a", 1))
+
+    rw = Rewind(app_of(use), store=store)
+    run = rw.run()
+
+    with pytest.raises(OverrideError, match="tool_result="):
+        rw.fork(run, 0, tool_args={"key": "b"})
+    assert rw.fork(run, 0, tool_result="z").state["r"] == "z"
+
+
+# -- resuming, usage, updates ---------------------------------------------------------------------
+
+
+def test_a_resumed_run_keeps_its_cache_mode(store):
+    count = itertools.count()
+    chat = model(lambda _: {"q": next(count)})
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        return state.update(r=chat.chat("hi").json()["q"])
+
+    rw = Rewind(app_of(ask, ask), store=store)
+    rw.run()
+    run = rw.resume(rw.run(cache="refresh", halt_after=["s0"]))
+
+    assert [s.source for s in run.steps] == ["live", "live"]
+
+
+def test_a_failed_attempt_that_was_paid_for_counts(store):
+    chat = model(last)
+    broken = SimpleNamespace(on=True)
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        reply = chat.chat("hi")
+        if broken.on:
+            raise RuntimeError
+        return state.update(r=reply.text)
+
+    rw = Rewind(app_of(ask), store=store)
+    with pytest.raises(RuntimeError):
+        rw.run()
+    once = rw.last_run.usage.total_tokens
+    broken.on = False
+    run = rw.resume(rw.last_run)
+
+    assert run.usage.total_tokens == 2 * once
+
+
+def test_a_state_put_in_between_two_steps_is_put_in_again(store):
+    @action(reads=["x"], writes=["y"])
+    def use(state: State) -> State:
+        return state.update(y=state["x"] + 1)
+
+    rw = Rewind(app_of(use, use, x=1, gone=1), store=store)
+    app = rw.application()
+    app.step()
+    app.update_state(app.state.update(x=100).wipe(delete=["gone"]))
+    app.step()
+    run = store.run(app.uid)
+
+    assert run.state == {"x": 100, "y": 101}
+    assert rw.replay(run).ok
+    assert rw.fork(run, 0).state == run.state
+    assert rw.diff(run, rw.fork(run, 0)).identical
+
+
+def test_one_run_is_resumed_by_one_thread_only(store):
+    barrier = threading.Barrier(4)
+
+    @action(reads=[], writes=["r"])
+    def slow(state: State) -> State:
+        apps.ran("slow")
+        return state.update(r=1)
+
+    rw = Rewind(app_of(slow, slow), store=store)
+    run = rw.run(halt_after=["s0"])
+    refused = []
+
+    def go():
+        barrier.wait()
+        try:
+            rw.resume(run)
+        except Exception as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=go) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert apps.CALLS["slow"] == 2
+    assert len(refused) == 3
+    assert any(isinstance(e, RunBusyError) for e in refused) or all(
+        "complete" in str(e) for e in refused
+    )
+    assert store.verify().ok
+
+
+def test_what_a_step_shows_is_the_callers_own_copy(store):
+    @action(reads=["x"], writes=["x"])
+    def make(state: State) -> State:
+        return state.append(x=1)
+
+    run = Rewind(app_of(make, x=[]), store=store).run()
+    step = run[0]
+    for shown in (step.writes, step.reads, step.to_dict()["writes"]):
+        shown["x"].append("mine")
+
+    assert step.writes == {"x": [1]}
+    assert step.reads == {"x": []}
+
+
+# -- secrets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["key", "bytes", "label", "artifact name", "artifact", "error"])
+def test_a_registered_key_does_not_reach_the_store_by_a_side_door(tmp_path, where):
+    from rewind_nb import Store
+
+    key = "sk-canary-9f8e7d6c5b4a"
+    Secret(key)
+    error = type(f"E{key.replace('-', '_')}", (Exception,), {})
+
+    @action(reads=[], writes=[])
+    def leak(state: State) -> State:
+        if where == "key":
+            return state.update(**{key: 1})
+        if where == "bytes":
+            return state.update(a=b"\x00\x01" + key.encode())
+        if where == "artifact name":
+            artifact(f"{key}.txt", "x")
+        if where == "artifact":
+            artifact("x.txt", f"the key is {key}")
+        if where == "error":
+            raise error(key)
+        return state
+
+    with Store(tmp_path / "runs.db") as store:
+        rw = Rewind(app_of(leak), store=store)
+        with pytest.raises((SecretLeakError, error)):
+            rw.run(label=key if where == "label" else None)
+    for file in tmp_path.rglob("*"):
+        assert key not in file.name
+        if file.is_file():
+            content = file.read_bytes()
+            assert key.encode() not in content, file
+
+
+def test_control_characters_of_a_model_name_are_made_visible(store):
+    chat = ChatModel(
+        "http://toy.invalid/v1",
+        "m\x1b[31m\u202e",
+        transport=httpx.MockTransport(
+            lambda r: httpx.Response(200, json=fp.chat_completion("hi", model="x\x1b"))
+        ),
+    )
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        return state.update(r=chat.chat("hi").text)
+
+    run = Rewind(app_of(ask), store=store).run()
+
+    assert repr(run[0].calls[0]).isprintable()
