@@ -56,7 +56,7 @@ def no_connections() -> Iterator[None]:
             for owner, name in _SENDS:
                 setattr(owner, name, _refusing(getattr(owner, name)))
             threading.Thread.start = _marking(threading.Thread.start)  # type: ignore[method-assign,assignment]
-            ThreadPoolExecutor.submit = _passing_on(ThreadPoolExecutor.submit)  # type: ignore[method-assign,assignment]
+            ThreadPoolExecutor.submit = _passing_on(ThreadPoolExecutor.submit)  # type: ignore[method-assign]
             _installed.append(True)
     token = _guarded.set(True)
     try:

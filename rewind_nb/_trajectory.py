@@ -157,12 +157,11 @@ class Trajectory:
 
     def _entering(self, row: StepRow) -> Manifest:
         start = self.store.read(_read.checkpoint_seq, row.run_id, row.path, row.seq)
-        rows = self.store.read(
-            _read.step_rows, row.run_id, 0 if start is None else start, row.seq + 1, path=row.path
-        )
-        _check_unbroken(row.run_id, rows, rows[0].seq if start is None else start, row.seq + 1)
-        first = rows[0].state
-        state = self.store.row(row.run_id).state if first is None else first
+        if start is None:
+            raise _broken(row.run_id, "no state to start from")
+        rows = self.store.read(_read.step_rows, row.run_id, start, row.seq + 1, path=row.path)
+        _check_unbroken(row.run_id, rows, start, row.seq + 1)
+        state = rows[0].state or ()
         for earlier in rows[:-1]:
             state = after_step(state, earlier.deleted, earlier.writes)
         return state
@@ -178,11 +177,15 @@ def _check_unbroken(run_id: str, rows: list[StepRow], lo: int, hi: int) -> None:
     if broken:
         missing = next((n for n in range(lo, hi) if n not in seqs), None)
         what = "a step that is out of its order" if missing is None else f"no step {missing}"
-        raise StoreCorruptError(
-            f"Run {run_id} has {what}. Restore the store from a copy; store.verify() lists "
-            "everything that is damaged.",
-            run_id=run_id,
-        )
+        raise _broken(run_id, what)
+
+
+def _broken(run_id: str, what: str) -> StoreCorruptError:
+    return StoreCorruptError(
+        f"Run {run_id} has {what}. Restore the store from a copy; store.verify() lists "
+        "everything that is damaged.",
+        run_id=run_id,
+    )
 
 
 def after_step(

@@ -71,8 +71,8 @@ def check_root(connection: sa.Connection, run: RunRow) -> None:
     """
     if run.root is None:
         return
-    first = max(_read.step_count(connection, run.id) - 2, 0)  # the last may be incomplete
-    rows = _read.step_rows(connection, run.id, first, 1 << 62)
+    end = _read.step_count(connection, run.id)
+    rows = _read.step_rows(connection, run.id, max(end - 2, 0), end)  # the last may be incomplete
     chains = [row.chain for row in rows if row.status == "complete"]
     last = chains[-1] if chains else chain_before(connection, run)
     if run.root != root_hash(run, last, tail_end(connection, run)):

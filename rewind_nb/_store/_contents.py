@@ -10,6 +10,7 @@ is large, so that reading a value never costs much more than its own bytes.
 from __future__ import annotations
 
 import hashlib
+import operator
 import struct
 import threading
 from collections import OrderedDict
@@ -106,7 +107,10 @@ def read_content(connection: sa.Connection, digest: str) -> bytes:
     Raises:
         StoreCorruptError: it is missing, or its bytes do not match its hash.
     """
-    rows = raw(connection).execute(_CHAIN, (bytes.fromhex(digest),)).fetchall()
+    try:
+        rows = raw(connection).execute(_CHAIN, (bytes.fromhex(digest),)).fetchall()
+    except ValueError:  # no hash at all
+        rows = []
     data = _rebuilt(rows)
     if data is None or hashlib.sha256(data).hexdigest() != digest:
         raise damaged(digest, missing=not rows)
@@ -115,18 +119,16 @@ def read_content(connection: sa.Connection, digest: str) -> bytes:
 
 def _rebuilt(rows: Sequence[tuple[int, int | None, bytes]]) -> bytes | None:
     """The value that a chain ends in; None where the chain is broken."""
-    chain = sorted(rows, key=lambda row: row[0])
-    if not chain or chain[0][1] is not None:
-        return None
-    if len(chain) == 1:
-        return bytes(chain[0][2])
-    data = bytearray(chain[0][2])
     try:
-        for _, _, edits in chain[1:]:
-            apply(data, edits)
-    except struct.error:
+        (_, base, whole), *edits = sorted(rows, key=operator.itemgetter(0))
+        if base is not None:
+            return None
+        data = bytearray(whole)
+        for _, _, packed in edits:
+            apply(data, packed)
+        return bytes(data)
+    except (struct.error, TypeError, ValueError):
         return None
-    return bytes(data)
 
 
 def damaged(digest: str, *, missing: bool) -> StoreCorruptError:

@@ -237,11 +237,11 @@ def build(path: Path) -> None:
     """Make a whole store at *path*, where there is nothing."""
     made = sqlite3.connect(path, isolation_level=None)
     try:
-        made.execute(f"PRAGMA journal_mode={journal_mode()}")
         made.execute("PRAGMA synchronous=FULL")
         made.execute("BEGIN")
         create_tables(made)
-        made.execute("COMMIT")
+        made.execute("COMMIT")  # into the file itself: a WAL might not be merged, and nobody told
+        made.execute(f"PRAGMA journal_mode={journal_mode()}")
     finally:
         made.close()
 

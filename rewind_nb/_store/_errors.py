@@ -104,8 +104,9 @@ def _kind(cause: BaseException, path: Path | None) -> Kind:
             return _CANNOT_WRITE
         return _NO_ROOM if cause.errno in _FULL else _DISK
     code = getattr(cause, "sqlite_errorcode", None)
-    if code is None:  # the driver's own: an OperationalError is text that is no UTF-8
-        return _DAMAGED if isinstance(cause, sqlite3.OperationalError) else _OTHER
+    if code is None:  # the driver's own: it met text that is no UTF-8
+        no_text = isinstance(cause, sqlite3.OperationalError | UnicodeDecodeError)
+        return _DAMAGED if no_text else _OTHER
     kind = _BY_CODE.get(code & 0xFF, _OTHER)
     return _NO_ROOM if kind is _DISK and _is_full(path) else kind
 
@@ -121,5 +122,5 @@ def named_errors(path: Path | None = None) -> Iterator[None]:
     """SQLite's and the system's errors as ours, with the next action."""
     try:
         yield
-    except (sqlite3.Error, sa.exc.DBAPIError, OSError) as error:
+    except (sqlite3.Error, sa.exc.DBAPIError, OSError, UnicodeDecodeError) as error:
         raise name_error(error, path) from error

@@ -145,9 +145,17 @@ _CHECKPOINT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.s
 
 
 def step_count(connection: sa.Connection, run_id: str) -> int:
-    """One more than the highest seq of the run's own top-level steps, 0 without any."""
+    """One more than the highest seq of the run's own top-level steps, 0 without any.
+
+    Raises:
+        StoreCorruptError: one of them has no number.
+    """
     highest = _COUNT(connection, run_id=run_id, path="")[0][0]
-    return 0 if highest is None else int(highest) + 1
+    if not isinstance(highest, int | None):
+        raise StoreCorruptError(
+            f"A step of run {run_id} has no number. Restore the store from a copy.", run_id=run_id
+        )
+    return 0 if highest is None else highest + 1
 
 
 def step_rows(

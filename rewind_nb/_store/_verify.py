@@ -79,8 +79,9 @@ def _count(problems: list[str], checks: Checks) -> int:
             count += 1
             if problem is not None:
                 problems.append(problem)
-    except sqlite3.Error as error:  # no more of this kind can be read
-        problems.append(f"SQLite: {error}.")
+    except Exception as error:  # noqa: BLE001  (damage has many faces, and each is a finding)
+        name = "SQLite" if isinstance(error, sqlite3.Error) else type(error).__name__
+        problems.append(f"No more of this kind can be read. {name}: {error}.")
     return count
 
 

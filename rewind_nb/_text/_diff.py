@@ -49,21 +49,22 @@ def _diff_lines(diff: Diff) -> Iterator[str]:
 
 def _pair_lines(diff: Diff) -> Iterator[str]:
     yield f"{cell('steps:', 39)} {cell(f'before {diff.a.id}', 26)} after {diff.b.id}"
+    changed = {(change.action, change.visit) for change in diff.changes}
     hidden = max(0, diff.shared_steps - MAX_SHARED)
     if hidden:
         yield f"  = the first {hidden} of {diff.shared_steps} shared steps, not listed"
     for pair in diff.pairs[hidden:]:
-        yield f"  {_pair_mark(pair)} {cell(_name(pair.shown), 35)} {_sides(pair)}"
+        yield f"  {_pair_mark(pair, changed)} {cell(_name(pair.shown), 35)} {_sides(pair)}"
 
 
 def _sides(pair: Pair) -> str:
     return " ".join(cell(f"{s.seq:>3} {s.source}" if s else "  -", 26) for s in pair)
 
 
-def _pair_mark(pair: Pair) -> str:
+def _pair_mark(pair: Pair, changed: set[tuple[str, int]]) -> str:
     if pair.before is None or pair.after is None:
         return "+" if pair.before is None else "-"
-    return "=" if pair.same else "~"
+    return "~" if (pair.shown.action, pair.shown.visit) in changed else "="
 
 
 def _name(step: Step | Change | Divergence) -> str:
