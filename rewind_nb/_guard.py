@@ -24,11 +24,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
-from rewind_nb.capture._context import current_step
+from rewind_nb.capture._context import GUARD_MARK, current_step, refused_in_thread
 from rewind_nb.errors import ReplayConnectionError
 
 _guarded: ContextVar[bool] = ContextVar("rewind_guarded", default=False)
-_MARK = "_rewind_guarded"
 _install = threading.Lock()
 _installed: list[bool] = []
 _AUDITED = {
@@ -90,7 +89,7 @@ def _marking(start: Callable[[threading.Thread], None]) -> Callable[[threading.T
     def marked(thread: threading.Thread) -> None:
         guard = _guard()
         if guard is not None:
-            setattr(thread, _MARK, guard)
+            setattr(thread, GUARD_MARK, guard)
         start(thread)
 
     return marked
@@ -120,7 +119,7 @@ def _guard() -> list[Exception] | None:
     if _guarded.get():
         step = current_step()
         return [] if step is None else step.misses
-    return getattr(threading.current_thread(), _MARK, None)
+    return refused_in_thread()
 
 
 def _refuse(guard: list[Exception], what: str) -> None:

@@ -51,6 +51,7 @@ def resumed(
     action = last.row.action if last is not None and unfinished else _next_action(env, run, last)
     refuse_foreign(env, run, action)
     visits = own.visits_before(seq)
+    basis = run._row.root  # noqa: SLF001
     row = replace(
         run._row,  # noqa: SLF001
         status="running",
@@ -74,7 +75,7 @@ def resumed(
     planned = _planned_again(run, seq)
     return _resume_from(
         env, row, own, parent, action, seq, visits[action] + 1, answers, planned, dict(inputs),
-        passing=cut_short,
+        passing=cut_short, basis=basis,
     )  # fmt: skip
 
 
@@ -106,6 +107,7 @@ def _resume_from(
     inputs: dict[str, Any],
     *,
     passing: bool,
+    basis: str | None,
 ) -> Execution:
     def recorded(name: str, nth: int) -> StepRow | None:  # an interrupted step's own answers
         if answers is not None and answers.status != "failed" and (name, nth) == (action, visit):
@@ -126,7 +128,7 @@ def _resume_from(
     )
     session = Session(
         env.store, row, plan, Hooks(list(env.hooks)), own.cells_entering(seq), env.spec.code,
-        seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq),
+        seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq), basis=basis,
     )  # fmt: skip
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
     way = _Resumed(env.store, row.halts, seq, parent, inputs, passing=passing)

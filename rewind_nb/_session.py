@@ -81,6 +81,7 @@ class Session:
     prior: str | None = None
     visits: Counter[str] = field(default_factory=Counter)
     chain: str | None = None
+    basis: str | None = None  # the root hash of the run as it was when this was planned
     busy: bool = False  # a step is executing
     misses: list[Exception] = field(default_factory=list)
     unmade: list[CallRow] = field(default_factory=list)  # recorded calls a replay did not make
@@ -98,10 +99,11 @@ class Session:
             RunBusyError: it is being executed already.
         """
         if not _owner.claim(self.run.id):
-            raise RunBusyError(
-                f"Run {self.run.id} is being executed already. Wait until it ends.",
-                run_id=self.run.id,
-            )
+            raise self._busy()
+        resumes = not new and self.plan.self_driven
+        if resumes and self.store.row(self.run.id).root != self.basis:
+            _owner.ACTIVE.discard(self.run.id)
+            raise self._busy()  # it went on since this was planned
         if self.chain is None:
             inherited = self.seq == self.run.at
             self.chain = self.store.read(
@@ -121,6 +123,13 @@ class Session:
                 raise
         self.spans.append(self.hooks.emit(Event("run_started", self.run.id, self.run.kind)))
 
+    def _busy(self) -> RunBusyError:
+        return RunBusyError(
+            f"Run {self.run.id} is being executed already, or went on meanwhile. Look at it again "
+            "with store.run(id).",
+            run_id=self.run.id,
+        )
+
     def end(
         self, status: RunStatus, next_action: str | None, note: str | None = None
     ) -> Future[None]:
@@ -136,6 +145,7 @@ class Session:
         )
         end = self.store.read(tail_end, self.run)
         self.run = replace(self.run, root=root_hash(self.run, self.chain or "", end))
+        self.basis = self.run.root
         batch = Batch()
         batch.tip(self.run)
         _owner.ACTIVE.discard(self.run.id)

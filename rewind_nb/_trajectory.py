@@ -63,7 +63,10 @@ def segments(store: Store, run: RunRow, length: int | None = None) -> list[Segme
         tail = [] if row.tail is None else _moved(spans, row.tail, end - row.tail)
         _cut(spans, row.at)
         spans += [_Span(row.id, row.at, end, 0), *tail]
-        _cut(spans, line[n - 1][0].parent_len if n else length)  # as long as it was when forked
+        if n:  # as long as it was when it was forked
+            _cut(spans, line[n - 1][0].parent_len)
+            _check_length(row.id, spans, line[n - 1][0].parent_len)
+    _cut(spans, length)
     return [
         Segment(*span, inherited=span.lo + span.shift < run.at, own=span.run_id == run.id)
         for span in spans
@@ -87,6 +90,12 @@ def _cut(spans: list[_Span], length: int | None) -> None:
     if length is not None and spans:
         last = spans[-1]
         spans[-1] = last._replace(hi=min(last.hi, length - last.shift))
+
+
+def _check_length(run_id: str, spans: list[_Span], length: int) -> None:
+    there = max((span.hi + span.shift for span in spans), default=0)
+    if there < length:
+        raise _broken(run_id, f"{there} of the {length} steps it had when it was forked")
 
 
 def _moved(spans: list[_Span], start: int, by: int) -> list[_Span]:

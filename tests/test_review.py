@@ -693,3 +693,48 @@ def test_control_characters_of_a_model_name_are_made_visible(store):
     run = Rewind(app_of(ask), store=store).run()
 
     assert repr(run[0].calls[0]).isprintable()
+
+
+def test_a_tool_in_a_thread_of_a_replayed_step_is_refused(store):
+    @tool
+    def act() -> int:
+        apps.ran("act")
+        return 1
+
+    @action(reads=[], writes=["r"])
+    def use(state: State) -> State:
+        thread = threading.Thread(target=lambda: _quiet(act))
+        thread.start()
+        thread.join()
+        return state.update(r=1)
+
+    rw = Rewind(app_of(use), store=store)
+    run = rw.run()
+    proof = rw.replay(run)
+
+    assert apps.CALLS["act"] == 1
+    assert not proof.ok
+    assert "in a thread" in proof.divergence.why
+
+
+def _quiet(function):
+    try:
+        function()
+    except Exception:
+        pass
+
+
+def test_an_application_driven_by_the_user_is_recorded_in_a_file_store_too(tmp_path):
+    from rewind_nb import Store
+
+    with Store(tmp_path / "runs.db") as store:
+        rw = Rewind(apps.loop_app(limit=40), store=store)
+        app = rw.application()
+        for _ in range(41):
+            app.step(inputs={"by": 1})
+        run = store.run(app.uid)
+
+        assert run.status == "complete"
+        assert len(run) == 41
+        assert rw.replay(run).ok
+        assert store.verify().ok

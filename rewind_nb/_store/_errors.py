@@ -66,6 +66,7 @@ _TOO_BIG: Kind = (
 )
 _OTHER: Kind = (StoreError, "could not be used: {text}.", "`rewind doctor` says if it is sound.")
 _BY_CODE = {
+    sqlite3.SQLITE_ERROR: _DAMAGED,  # our statements are right, so the tables are not
     sqlite3.SQLITE_NOTADB: _FOREIGN,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_READONLY: _CANNOT_WRITE,

@@ -60,6 +60,7 @@ def verify_store(connection: sa.Connection) -> VerifyReport:
     seen = _Seen()
     problems: list[str] = []
     _count(problems, _pages(opened))
+    _count(problems, _tables(opened))
     checked = {
         "rows": _count(problems, seen.rows(opened)),
         "values": _count(problems, seen.values(opened)),
@@ -88,6 +89,13 @@ def _count(problems: list[str], checks: Checks) -> int:
 def _pages(opened: sqlite3.Connection) -> Checks:
     for (line,) in opened.execute("PRAGMA integrity_check(20)").fetchall():
         yield None if line == "ok" else f"SQLite: {line}."
+
+
+def _tables(opened: sqlite3.Connection) -> Checks:
+    for table in schema.metadata.sorted_tables:
+        found = [name for _, name, *_ in opened.execute(f"PRAGMA table_info({table.name})")]
+        missing = [c.name for c in table.columns if c.name not in found]
+        yield f"Table {table.name} lacks {', '.join(missing)}." if missing else None
 
 
 @dataclass(slots=True)

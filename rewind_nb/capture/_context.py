@@ -38,6 +38,14 @@ class Span(Protocol):
         """Exit them."""
 
 
+GUARD_MARK = "_rewind_guarded"  # on threads that a replayed step started: what it was refused
+
+
+def refused_in_thread() -> list[Exception] | None:
+    """Where to note a refusal, in a thread that a replayed step started; None elsewhere."""
+    return getattr(threading.current_thread(), GUARD_MARK, None)
+
+
 @dataclass(slots=True)
 class CallOverride:
     """An override of one call of a step, and whether it was consumed.

@@ -17,7 +17,12 @@ from typing import Any, ParamSpec, TypeVar, overload
 from rewind_nb import _codec
 from rewind_nb._code import fingerprint
 from rewind_nb.capture import _overrides
-from rewind_nb.capture._context import StepContext, current_step, tool_scope
+from rewind_nb.capture._context import (
+    StepContext,
+    current_step,
+    refused_in_thread,
+    tool_scope,
+)
 from rewind_nb.capture._exchange import (
     NOTHING,
     Answer,
@@ -29,7 +34,7 @@ from rewind_nb.capture._exchange import (
     identify,
     open_call,
 )
-from rewind_nb.errors import ConfigError, NotEncodableError
+from rewind_nb.errors import CacheMissError, ConfigError, NotEncodableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,6 +94,7 @@ def _decorate(
         async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
             ctx = current_step()
             if ctx is None:
+                described.refuse_in_replay()
                 return await function(*args, **kwargs)
             call, asked, bound = described.open(ctx, args, kwargs)
             if not call.played:
@@ -109,6 +115,7 @@ def _decorate(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         ctx = current_step()
         if ctx is None:
+            described.refuse_in_replay()
             return function(*args, **kwargs)
         call, asked, bound = described.open(ctx, args, kwargs)
         if not call.played:
@@ -141,6 +148,25 @@ class _Tool:
         scope = function.__qualname__.rpartition(".")[0]
         method = bool(scope) and not scope.endswith("<locals>")
         self.owner = first if method and first in ("self", "cls") else None
+
+    def refuse_in_replay(self) -> None:
+        """Refuse a call in a thread of a replayed step, whose calls are not recorded.
+
+        Raises:
+            CacheMissError: this is such a thread.
+        """
+        guard = refused_in_thread()
+        if guard is not None:
+            miss = CacheMissError(
+                f"A replayed step called the tool {self.name!r} in a thread it started. Calls in "
+                "threads are not recorded, so it could not be played back. Call it in the step "
+                "itself.",
+                call=0,
+                nearest=None,
+                differing=(),
+            )
+            guard.append(miss)
+            raise miss
 
     def open(
         self, ctx: StepContext, args: tuple[Any, ...], kwargs: dict[str, Any]
