@@ -319,6 +319,7 @@ def applies_recorded(recording: Recording, machine: Machine, action: str, visit:
     row = recording.step(action, visit)
     if row is None or row.source != "override":
         return False
-    machine.session.apply(action, row, lambda a, c: machine.route(a, c)[0], override=row.override)
+    overrides = [applied.override for applied in recording.overrides(row)]
+    machine.session.apply(action, row, lambda a, c: machine.route(a, c)[0], overrides=overrides)
     machine.jump()
     return True

@@ -159,12 +159,9 @@ def _apply_planned(
             result = Cell.of(new, "@result")
     else:
         result = Cell.of({}, "@result")
-    override, data = encoded_overrides([planned.override])
-    batch = Batch()
-    batch.content(data)
-    session.store.submit(batch, wake=False)
+    given = [applied.override for applied in recording.overrides(first)]
     session.apply(
         first.action, first, lambda a, c: machine.route(a, c)[0],
-        override=override, writes=writes, result=result,
+        overrides=[*given, planned.override], writes=writes, result=result,
     )  # fmt: skip
     machine.jump()

@@ -72,17 +72,25 @@ def single(given: Mapping[str, Any], call: int) -> tuple[str, Any] | None:
     Raises:
         OverrideError: there are several.
     """
+    if type(call) is not int:
+        raise OverrideError(f"call={call!r} is not the number of a call, from 0.", call=call)
     named = {kind: value for kind, value in given.items() if value is not UNSET}
     if len(named) > 1:
         raise OverrideError(
             f"A fork changes exactly one thing, and got {' and '.join(f'{k}=' for k in named)}. "
-            "Fork once for each, or use a grid to combine them.",
+            "Fork once for each: the second fork from the first one.",
             overrides=tuple(named),
         )
     if not named and call:
         raise OverrideError(
             f"call={call} says which call an override is for, and there is no override. "
             "Pass prompt=, response=, tool_result= or another one with it."
+        )
+    if call and not set(named) & {*MODEL_OVERRIDES, *TOOL_OVERRIDES}:
+        raise OverrideError(
+            f"call={call} says which call an override is for, and {next(iter(named))}= is for the "
+            "whole step. Leave call= out.",
+            call=call,
         )
     return next(iter(named.items()), None)
 

@@ -16,7 +16,7 @@ from rewind_nb._divergence import Divergence
 from rewind_nb._drive import Ended, Script, stopped_by
 from rewind_nb._model import StepRow
 from rewind_nb._outcome import step_key
-from rewind_nb._run import Run
+from rewind_nb._run import Run, read_overrides
 from rewind_nb._session import Session
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed
@@ -142,7 +142,10 @@ def replaying(
             )
         if row.source == "override":
             session.apply(
-                row.action, row, lambda a, c: machine.route(a, c)[0], override=row.override
+                row.action,
+                row,
+                lambda a, c: machine.route(a, c)[0],
+                overrides=read_overrides(session.store, row.override) if row.override else (),
             )
             machine.jump()
             tally.applied += 1

@@ -137,6 +137,7 @@ class Run:
 
     @cached_property
     def _trajectory(self) -> Trajectory:
+        self._row = self.store.row(self._row.id)  # it may have been resumed since
         return Trajectory(self.store, self._row)
 
     @cached_property

@@ -201,14 +201,11 @@ class Session:
         edited = manifest_of(cells) != manifest_of(self.cells)
         if edited:  # the user put something in between two steps: it belongs to this one
             applied += (Applied(_update(self.cells, cells), own=False),)
-        for override in (a.override for a in applied):
-            if override.kind == "state":
-                cells = {**cells, **{k: Cell.of(v, k) for k, v in override.value.items()}}
-                edited = True
-            elif override.kind == "update":
-                cells = _updated(cells, override.value)
-                edited = True
-            elif override.kind == "inputs":
+        overrides = [a.override for a in applied]
+        edited = edited or any(o.kind in ("state", "update") for o in overrides)
+        cells = _entering(cells, overrides)
+        for override in overrides:
+            if override.kind == "inputs":
                 given |= {k: Cell.of(v, f"@inputs.{k}") for k, v in override.value.items()}
         fingerprint = self.code.get(action)
         row = StepRow(
@@ -225,7 +222,7 @@ class Session:
             code=getattr(fingerprint, "digest", None),
             hidden_state=getattr(fingerprint, "hidden_state", ()),
             state=manifest_of(cells) if checkpoint or edited else None,
-            override=encoded_overrides([a.override for a in applied])[0] if applied else None,
+            override=encoded_overrides(overrides)[0] if overrides else None,
         )
         return OpenStep(self, row, cells, given, applied)
 
@@ -235,7 +232,7 @@ class Session:
         recorded: StepRow,
         route: RouteOf,
         *,
-        override: str | None,
+        overrides: Sequence[Override],
         writes: Mapping[str, Cell] | None = None,
         result: Cell | None = None,
     ) -> None:
@@ -243,11 +240,16 @@ class Session:
 
         Args:
             recorded: the step whose output it replaces, or one that was applied before.
-            override: value hash of the overrides.
+            overrides: all that the step was given; those of the state change what enters it.
             writes: the step's writes; the recorded ones if None.
         """
-        cells = dict(self.cells)
+        cells = _entering(self.cells, overrides)
         batch = Batch()
+        stored_overrides, data = encoded_overrides(overrides)
+        batch.content(data)
+        for key, cell in cells.items():
+            if cell.loaded and cell is not self.cells.get(key):
+                batch.content(cell.content.data)
         stored = {k: Cell(h, store=self.store) for k, h in recorded.writes}
         written = stored if writes is None else writes
         for cell in (*written.values(), *([result] if result else [])):
@@ -272,7 +274,7 @@ class Session:
             usage=Usage(0, 0),
             code=recorded.code,
             state=manifest_of(cells),
-            override=override,
+            override=stored_overrides,
         )
         after = cells_after(cells, row.deleted, written)
         taken = route(action, after)
@@ -298,6 +300,17 @@ def _update(before: Cells, now: Cells) -> Override:
     """What a user changed in the state between two steps, as an override."""
     changed = {k: c.fresh() for k, c in now.items() if k not in before or before[k].hash != c.hash}
     return Override("update", {"set": changed, "delete": [k for k in before if k not in now]})
+
+
+def _entering(cells: Cells, overrides: Sequence[Override]) -> dict[str, Cell]:
+    """The state entering a step, with the overrides of it."""
+    entering = dict(cells)
+    for override in overrides:
+        if override.kind == "state":
+            entering |= {k: Cell.of(v, k) for k, v in override.value.items()}
+        elif override.kind == "update":
+            entering = _updated(entering, override.value)
+    return entering
 
 
 def _updated(cells: Cells, update: Mapping[str, Any]) -> dict[str, Cell]:

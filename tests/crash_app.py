@@ -91,7 +91,7 @@ def break_transactions():
             time.sleep(0.002)
 
     Batch.statements = lambda self, recent: statements(self, recent)[::-1]
-    _writer._transaction = lambda raw: contextlib.nullcontext()
+    _writer.transaction = lambda raw: contextlib.nullcontext()
     _writer._execute = one_by_one
 
 

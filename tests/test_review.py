@@ -738,3 +738,46 @@ def test_an_application_driven_by_the_user_is_recorded_in_a_file_store_too(tmp_p
         assert len(run) == 41
         assert rw.replay(run).ok
         assert store.verify().ok
+
+
+def test_a_state_override_stays_beside_an_output_override_of_the_same_step(store):
+    @action(reads=[], writes=["a"])
+    def one(state: State) -> State:
+        return state.update(a=1)
+
+    @action(reads=["a"], writes=["b"])
+    def two(state: State) -> State:
+        return state.update(b=state["a"] + 1)
+
+    @action(reads=["a", "b"], writes=["c"])
+    def three(state: State) -> State:
+        return state.update(c=(state["a"], state["b"]))
+
+    rw = Rewind(app_of(one, two, three), store=store)
+    run = rw.run()
+    first = rw.fork(run, "s1", state={"a": 10})
+    second = rw.fork(first, "s1", output={"b": 99})
+
+    assert second.state["c"] == (10, 99)
+    assert rw.replay(second).ok
+    for at in range(3):
+        assert rw.fork(second, at).state == second.state
+
+
+def test_a_run_held_across_a_resume_shows_the_run_as_it_is_now(store):
+    rw = Rewind(apps.human_app(), store=store)
+    run = rw.run(halt_before=["hear"], inputs={"topic": "x"})
+    done = rw.resume(run, inputs={"reply": "by train"})
+
+    assert [s.action for s in run.steps] == [s.action for s in done.steps]
+    assert run.state == done.state
+
+
+def test_call_is_a_number_and_belongs_to_overrides_of_calls(store):
+    rw = Rewind(apps.loop_app(), store=store)
+    run = rw.run(inputs={"by": 1})
+
+    with pytest.raises(OverrideError, match="not the number"):
+        rw.fork(run, 0, prompt="x", call="1")
+    with pytest.raises(OverrideError, match="whole step"):
+        rw.fork(run, 0, output={"n": 5}, call=1)

@@ -1,11 +1,13 @@
 """Trajectories of forks of forks equal those of a model that copies every step."""
 
+import contextlib
 import dataclasses
+import sqlite3
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from recorder import Recorder, new_id, run_row, step_row
+from recorder import Recorder, new_id, recorded, run_row, step_row
 
 from rewind_nb import Store
 from rewind_nb._store import Batch
@@ -283,6 +285,19 @@ def test_state_late_in_a_long_run_is_read_from_the_last_checkpoint(store):
     assert store.value(dict(trajectory.state_entering(150))["n"]) == 149
     rows = [len(found) for found in taken if isinstance(found, list)]
     assert max(rows) <= 64
+
+
+def test_a_fork_whose_parent_lost_steps_is_damaged_and_not_short(tmp_path):
+    with Store(tmp_path / "runs.db") as store:
+        run = recorded(store)
+        fork = Recorder(store, parent=run.run.id, at=3, parent_len=5, kind="fork", state={"n": 2})
+        fork.step(n=7)
+        for lost in ("seq = 4", "seq > 0", f"run_id = '{run.run.id}'"):
+            with contextlib.closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
+                connection.execute(f"DELETE FROM steps WHERE run_id = '{run.run.id}' AND {lost}")
+                connection.commit()
+            with pytest.raises(StoreCorruptError, match="of the 5 steps it had when it was forked"):
+                Trajectory(store, store.row(fork.run.id))
 
 
 def test_a_fork_whose_parent_is_gone_is_damaged_and_not_short(store):

@@ -6,6 +6,7 @@ public methods is split by concern, each module knowing only those above it::
     _errors     what SQLite and the system say, as errors that say what to do
     _file       finding, judging and making the file; taking turns at it
     _schema     tables; how a record becomes a row and comes back; hashes
+    _transaction  all or nothing
     _migrate    older stores
     _engine     `Database`: connections, fork, the WAL-reset bug
     _writer     the one thread that commits, and what it promises

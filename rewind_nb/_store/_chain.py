@@ -66,9 +66,12 @@ def tail_end(connection: sa.Connection, run: RunRow) -> str | None:
 def check_root(connection: sa.Connection, run: RunRow) -> None:
     """Refuse a run that ended and does not have the steps it ended with.
 
+    It is checked as it is now: it may have been resumed since *run* was read.
+
     Raises:
         StoreCorruptError: its steps, or the tail it refers to, are others.
     """
+    run = _read.run_row(connection, run.id) or run
     if run.root is None:
         return
     end = _read.step_count(connection, run.id)

@@ -7,8 +7,8 @@ first message. In each case a few edits say all there is to say::
             ^ 7 becomes 8                      ^ ,"c" is put in
 
 They are found without a full comparison: what the two share at both ends is skipped, and
-where they differ, the next 32 bytes of the new value are looked for in what is left of the
-old one. That costs about as much as hashing the value.
+where they differ, some of the next bytes of the new value are looked for in the old one, not
+far from there. That costs about as much as hashing the value.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 MOST_EDITS = 8
 ANCHOR = 32  # bytes; long enough to be found in one place only, as a rule
+WINDOW = 1 << 16  # bytes; how far to look for it
 SKIPS = (0, *(1 << n for n in range(11)))  # how far into the new bytes to look for an anchor
 
 _COUNT = struct.Struct("<H")
@@ -105,7 +106,7 @@ def _meet(old: bytes, new: bytes) -> tuple[int, int]:
         anchor = new[skip : skip + ANCHOR]
         if len(anchor) < ANCHOR:
             break
-        found = old.find(anchor)
+        found = old.find(anchor, 0, WINDOW)
         if found >= 0:
             before = common_suffix(old[:found], new[:skip], min(found, skip))
             return found - before, skip - before

@@ -30,6 +30,7 @@ from rewind_nb._store import _file
 from rewind_nb._store._errors import named_errors
 from rewind_nb._store._migrate import check_version, migrate
 from rewind_nb._store._schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from rewind_nb._store._transaction import transaction
 from rewind_nb.errors import StoreError, StoreFormatError, StoreReadOnlyError
 
 
@@ -179,18 +180,18 @@ class Database:
     def reading(self) -> Iterator[sa.Connection]:
         """A connection on which all that is asked sees the same moment."""
         self.check(to_read=True)
-        with self._lock, named_errors(self.path), self.engine.connect() as connection:
-            opened = raw(connection)
-            outermost = not opened.in_transaction  # in memory, a query may ask another one
-            if outermost:
-                opened.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                if outermost and opened.in_transaction:
-                    opened.execute("ROLLBACK")
-        if self.closed:
-            self.engine.dispose()
+        try:
+            with self._lock, named_errors(self.path), self.engine.connect() as connection:
+                with _snapshot(raw(connection)):
+                    yield connection
+        finally:
+            if self.closed:
+                self.engine.dispose()
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a forked child's view of its parent's store."""
+        return os.getpid() != self._pid
 
     def check(self, *, to_read: bool = False) -> None:
         """Refuse to be used where that would lose or damage something.
@@ -200,7 +201,7 @@ class Database:
         """
         if self.closed and not (to_read and self.path):
             raise StoreError("The store is closed. Open it again with Store(path).")
-        if os.getpid() != self._pid:
+        if self.inherited:
             raise StoreError(
                 "This Store was opened before the process was forked. Open a new Store(path) in "
                 "the child process, or start it with the 'spawn' method."
@@ -218,9 +219,22 @@ class Database:
 
     def close(self) -> None:
         """Close every connection that is not in use; a file can still be read."""
-        self.closed = True
-        if os.getpid() == self._pid:
+        with self._lock:
+            self.closed = True
             self.engine.dispose()
+
+
+@contextlib.contextmanager
+def _snapshot(opened: sqlite3.Connection) -> Iterator[None]:
+    if opened.in_transaction:  # in memory, a query may ask another one
+        yield
+        return
+    opened.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if opened.in_transaction:
+            opened.execute("ROLLBACK")
 
 
 def raw(connection: sa.Connection) -> sqlite3.Connection:
@@ -238,9 +252,8 @@ def build(path: Path) -> None:
     made = sqlite3.connect(path, isolation_level=None)
     try:
         made.execute("PRAGMA synchronous=FULL")
-        made.execute("BEGIN")
-        create_tables(made)
-        made.execute("COMMIT")  # into the file itself: a WAL might not be merged, and nobody told
+        with transaction(made):  # into the file itself, for nobody is told if a WAL is not merged
+            create_tables(made)
         made.execute(f"PRAGMA journal_mode={journal_mode()}")
     finally:
         made.close()

@@ -180,8 +180,6 @@ def check_same(path: Path, opened: Identity) -> None:
 
 # -- taking turns -------------------------------------------------------------------------
 
-_held: set[int] = set()  # handles of lock files
-
 
 @contextlib.contextmanager
 def taking_turns(path: Path) -> Iterator[None]:
@@ -191,12 +189,10 @@ def taking_turns(path: Path) -> Iterator[None]:
         StoreError: another process holds it for longer than `WAIT_S`.
     """
     handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    _held.add(handle)
     try:
         _lock(handle, path)
         yield
     finally:
-        _held.discard(handle)
         # A child forked meanwhile shares the lock: closing alone would leave it held.
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
@@ -219,14 +215,3 @@ def _lock(handle: int, path: Path) -> None:
             return
         time.sleep(pause)
         pause = min(pause * 2, 0.01)
-
-
-def _drop_locks() -> None:
-    """In a forked child: the locks are the parent's."""
-    for handle in _held:
-        os.close(handle)
-    _held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_locks)

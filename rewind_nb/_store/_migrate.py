@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rewind_nb._store._schema import SCHEMA_VERSION
+from rewind_nb._store._transaction import transaction
 from rewind_nb.errors import StoreFormatError, StoreVersionError
 
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
@@ -54,13 +55,7 @@ def check_version(raw: sqlite3.Connection, path: Path, *, read_only: bool) -> bo
 
 def migrate(raw: sqlite3.Connection) -> None:
     """Bring the store up to this version, wholly or not at all."""
-    raw.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(raw):
         for version in range(version_of(raw), SCHEMA_VERSION):  # another process may be first
             MIGRATIONS[version](raw)
         raw.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        raw.execute("COMMIT")
-    except BaseException:
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
-        raise

@@ -35,6 +35,15 @@ class VerifyReport:
     Attributes:
         checked: how many rows and values of each kind were re-derived.
         problems: one sentence for each that did not match; empty when the store is sound.
+
+    Example:
+        >>> from rewind_nb import Store
+        >>> with Store(":memory:") as store:
+        ...     report = store.verify()
+        >>> report.ok, report.problems
+        (True, ())
+        >>> report
+        VerifyReport(ok; checked 0 rows, 0 values, 0 blobs, 0 runs)
     """
 
     checked: dict[str, int]
@@ -108,7 +117,7 @@ class _Seen:
     bytes_there: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
     steps: dict[tuple[Any, ...], str] = field(default_factory=dict)  # step -> its place
-    calls: dict[tuple[Any, ...], CallRow] = field(default_factory=dict)
+    calls: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)  # as offered
     within: dict[tuple[Any, ...], str] = field(default_factory=dict)  # step -> what it made
 
     def rows(self, opened: sqlite3.Connection) -> Checks:
@@ -137,7 +146,9 @@ class _Seen:
             pairs = (row.inputs, row.reads, row.writes, row.state or (), after)
             self._want(name, row.result, row.override, *_hashes(*pairs))
         elif isinstance(row, CallRow):
-            self.calls[*step, row.idx] = row
+            if row.playable:
+                identity = (row.branch, row.fingerprint, row.n, row.epoch)
+                self.calls[*step, row.idx] = identity
             self.within[step] = f"{name} has calls, and"
             self._want(f"Call {row.idx} of {name.lower()}", row.request, row.key, row.response)
         else:
@@ -176,21 +187,11 @@ class _Seen:
         for table in {t.name: t for t in schema.PLAYABLE.values()}.values():
             for found in opened.execute(f"SELECT {names} FROM {table.name}"):  # noqa: S608
                 place, *identity, run_id, path, seq, attempt, idx = map(schema.restored, found)
-                call = self.calls.get((run_id, path, seq, attempt, idx))
-                step = self.steps.get((run_id, path, seq, attempt))
-                same = call is not None and (
-                    [call.fingerprint, call.n, call.epoch] == identity
-                    and place == f"{step}{call.branch}"
-                    and call.playable
-                )
-                yield (
-                    None
-                    if same
-                    else (
-                        f"Table {table.name} offers call {idx} of step {seq} of run {run_id} as an "
-                        "answer that it is not."
-                    )
-                )
+                at = self.steps.get((run_id, path, seq, attempt))
+                branch, *answers = self.calls.get((run_id, path, seq, attempt, idx), (None,))
+                same = answers == identity and place == f"{at}{branch}"
+                offers = f"Table {table.name} offers call {idx} of step {seq} of run {run_id}"
+                yield None if same else f"{offers} as an answer that it is not."
 
 
 def _hashes(*pairs: Iterable[tuple[str, str | None]]) -> Iterator[str | None]:

@@ -12,8 +12,6 @@ from rewind_nb._store._chain import chain_before, check_root
 from rewind_nb._store._schema import chain_hash
 from rewind_nb.errors import StoreCorruptError
 
-ENDED = ("complete", "halted", "failed", "interrupted")
-
 
 def wrong_runs(connection: sa.Connection) -> Iterator[str | None]:
     """For every run there is, what is wrong with it."""
@@ -22,7 +20,7 @@ def wrong_runs(connection: sa.Connection) -> Iterator[str | None]:
             run = _read.run_row(connection, run_id)
             yield None if run is None else _problem(connection, run)
         except StoreCorruptError as error:
-            yield f"Run {run_id}: {error}"
+            yield str(error) if run_id in str(error) else f"Run {run_id}: {error}"
 
 
 def _problem(connection: sa.Connection, run: RunRow) -> str | None:
@@ -33,14 +31,11 @@ def _problem(connection: sa.Connection, run: RunRow) -> str | None:
     problem = _unbroken(connection, run, attempts) or _counted(connection, attempts)
     if problem:
         return f"Run {run.id} {problem}."
-    if run.status in ENDED:
-        if run.root is None and (last or run.ended_at is not None):
-            return f"Run {run.id} is {run.status} and has no root hash."
-        open_ = next((row for row in last if row.status == "open"), None)
-        if open_ is not None:
-            return f"Run {run.id} is {run.status}, and its step {open_.seq} never ended."
-        if run.status == "complete" and last and last[-1].status != "complete":
-            return f"Run {run.id} is complete, and its step {last[-1].seq} is not."
+    unfinished = next((row for row in last if row.status != "complete"), None)
+    if run.status != "running" and run.root is None and (last or run.ended_at is not None):
+        return f"Run {run.id} is {run.status} and has no root hash."
+    if run.status in ("complete", "halted") and unfinished is not None:
+        return f"Run {run.id} is {run.status}, and its step {unfinished.seq} is not complete."
     check_root(connection, run)
     return None
 

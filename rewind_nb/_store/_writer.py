@@ -16,17 +16,16 @@ that nobody looked at is raised by the next call.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rewind_nb._store._engine import Database
 from rewind_nb._store._errors import name_error
+from rewind_nb._store._transaction import transaction
 from rewind_nb.errors import RewindError, RunBusyError, StoreError
 
 LAZY_COMMIT_S = 0.05  # how long a batch that nobody waits for may stay in memory
@@ -103,7 +102,6 @@ class Writer:
         self._failed: list[Commit] = []  # and nobody may have looked
         self._thread: threading.Thread | None = None
         self._raw: sqlite3.Connection | None = None
-        _writers.add(self)
 
     def submit(
         self, statements: list[Statement], *, durable: bool = False, wake: bool = True
@@ -151,6 +149,8 @@ class Writer:
         Raises:
             StoreError: something could not be committed, and nobody was told.
         """
+        if self._database.inherited:  # by a forked child: all of it is the parent's
+            return
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -159,12 +159,6 @@ class Writer:
         elif self._thread is not threading.current_thread():  # which may collect garbage
             self._thread.join()
         self._raise_unseen()
-
-    def abandon(self) -> None:
-        """In a forked child: all of it is the parent's."""
-        self._wake = threading.Condition()
-        self._closed = True
-        self._waiting, self._failed, self._thread, self._raw = [], [], None, None
 
     # -- the thread -------------------------------------------------------------------------
 
@@ -231,7 +225,7 @@ class Writer:
             while True:
                 item = None
                 try:
-                    with _transaction(self._raw):
+                    with transaction(self._raw):
                         for item in group:
                             if item.commit not in wrong:
                                 _execute(self._raw, item.statements)
@@ -241,19 +235,6 @@ class Writer:
                     wrong[item.commit] = error
                 else:
                     return wrong
-
-
-@contextlib.contextmanager
-def _transaction(raw: sqlite3.Connection) -> Iterator[None]:
-    raw.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        raw.execute("COMMIT")
-    except BaseException:
-        if raw.in_transaction:
-            with contextlib.suppress(sqlite3.Error):
-                raw.execute("ROLLBACK")
-        raise
 
 
 def _execute(raw: sqlite3.Connection, statements: list[Statement]) -> None:
@@ -266,16 +247,3 @@ def _execute(raw: sqlite3.Connection, statements: list[Statement]) -> None:
                 "store.run(id), and resume or fork it from there.",
                 run_id=statement.owner,
             )
-
-
-_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-
-
-def _abandon_writers() -> None:
-    """In a forked child."""
-    for writer in list(_writers):
-        writer.abandon()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_writers)

@@ -26,9 +26,13 @@ def cache_miss(ctx: StepContext, row: CallRow, body: Any) -> CacheMissError:
     else:
         shown = ", ".join(differing[:SHOWN]) + (", ..." if len(differing) > SHOWN else "")
         why = f"The nearest recorded request is call {nearest.idx}; it differs in: {shown}."
+    action = (
+        "A replay makes no live call; to let it ask the provider, fork the run instead."
+        if ctx.strict
+        else 'cache="replay" makes no live call; use cache="auto" to let it ask.'
+    )
     return CacheMissError(
-        f"{fact}, and a replay makes no live call. {why} "
-        "To let it ask the provider, fork the run instead of replaying it.",
+        f"{fact}. {why} {action}",
         step=ctx.action,
         call=row.idx,
         nearest=None if nearest is None else ctx.store.value(nearest.request),
