@@ -181,9 +181,13 @@ class Database:
         """A connection on which all that is asked sees the same moment."""
         self.check(to_read=True)
         try:
-            with self._lock, named_errors(self.path), self.engine.connect() as connection:
-                with _snapshot(raw(connection)):
-                    yield connection
+            with (
+                self._lock,
+                named_errors(self.path),
+                self.engine.connect() as connection,
+                _snapshot(raw(connection)),
+            ):
+                yield connection
         finally:
             if self.closed:
                 self.engine.dispose()
