@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rewind_nb import _codec
+from rewind_nb import _codec, _path
 from rewind_nb._burr import Machine
 from rewind_nb._compare import error_text
 from rewind_nb._describe import plural
@@ -253,7 +253,10 @@ def _missed(placed: Placed, miss: Exception) -> Divergence:
     differing = getattr(miss, "differing", ()) if isinstance(miss, CacheMissError) else ()
     index = getattr(miss, "call", 0)
     path = f"@calls[{index}].request" + (f".{differing[0]}" if differing else "")
-    return _diverged(placed, path, None, None, str(miss))
+    before, after = getattr(miss, "nearest", None), getattr(miss, "asked", None)
+    if differing:
+        before, after = (_path.get(v, differing[0]) for v in (before, after))
+    return _diverged(placed, path, before, after, str(miss))
 
 
 def _changed_values(store: Store, before: StepRow, after: StepRow) -> Any:

@@ -29,7 +29,7 @@ from rewind_nb._model import (
 )
 from rewind_nb._steps import Call, Step
 from rewind_nb._store import Store, _read
-from rewind_nb._trajectory import Placed, Trajectory
+from rewind_nb._trajectory import Placed, Trajectory, after_step
 from rewind_nb.errors import StepNotFoundError, did_you_mean
 
 if TYPE_CHECKING:
@@ -245,7 +245,10 @@ class Run:
             StepNotFoundError: there is no such step.
         """
         step = self[at]
-        return self._decode(self._trajectory.state_entering(step.seq + (1 if after else 0)))
+        entering = self._trajectory.state_entering(step.seq)
+        if not after or step.status != "complete":
+            return self._decode(entering)
+        return self._decode(after_step(entering, step.row.deleted, step.row.writes))
 
     @cached_property
     def final_manifest(self) -> dict[str, str]:

@@ -182,6 +182,7 @@ class CacheMissError(ReplayError, LookupError):
 
     Attributes:
         nearest: the most similar recorded request of the step, or None.
+        asked: the request that was made.
         differing: paths of the fields that differ from it.
     """
 

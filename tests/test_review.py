@@ -781,3 +781,38 @@ def test_call_is_a_number_and_belongs_to_overrides_of_calls(store):
         rw.fork(run, 0, prompt="x", call="1")
     with pytest.raises(OverrideError, match="whole step"):
         rw.fork(run, 0, output={"n": 5}, call=1)
+
+
+def test_a_miss_names_the_request_that_is_most_like_it_and_shows_both(store):
+    chat = model(last)
+    day = SimpleNamespace(name="monday")
+
+    @action(reads=[], writes=["r"])
+    def ask(state: State) -> State:
+        chat.chat("the quick brown fox")
+        return state.update(r=chat.chat(f"weather on {day.name} in Paris").text)
+
+    rw = Rewind(app_of(ask), store=store)
+    run = rw.run()
+    day.name = "tuesday"
+    found = rw.replay(run).divergence
+
+    assert "nearest recorded request is call 1" in found.why
+    assert found.before == "weather on monday in Paris"
+    assert found.after == "weather on tuesday in Paris"
+
+
+def test_the_state_leaving_a_step_is_that_steps_also_before_an_overridden_one(store):
+    @action(reads=[], writes=["a"])
+    def one(state: State) -> State:
+        return state.update(a=1)
+
+    @action(reads=["a"], writes=["b"])
+    def two(state: State) -> State:
+        return state.update(b=state["a"])
+
+    rw = Rewind(app_of(one, two), store=store)
+    fork = rw.fork(rw.run(), "s1", state={"a": 10})
+
+    assert fork.state_at("s0", after=True) == {"a": 1}
+    assert fork.state_at("s1") == {"a": 10}

@@ -3,20 +3,20 @@
 This package is the only home of SQLAlchemy. `Store` is public; what it does beneath its
 public methods is split by concern, each module knowing only those above it::
 
-    _errors     what SQLite and the system say, as errors that say what to do
-    _file       finding, judging and making the file; taking turns at it
-    _schema     tables; how a record becomes a row and comes back; hashes
-    _transaction  all or nothing
-    _migrate    older stores
-    _engine     `Database`: connections, fork, the WAL-reset bug
-    _writer     the one thread that commits, and what it promises
-    _delta      what is new in a value
-    _contents   content-addressed values
-    _batch      what is committed together
-    _read       queries
-    _chain      the hash over a trajectory
-    _verify     everything derived again
-    _store      `Store`
+    _errors        what SQLite and the system say, as errors that say what to do
+    _file          finding, judging and making the file; taking turns at it
+    _schema        tables; how a record becomes a row and comes back; hashes
+    _transaction   all or nothing
+    _migrate       older stores
+    _engine        `Database`: connections, forked processes, the WAL-reset bug
+    _writer        the one thread that commits, and what it promises
+    _delta         what is new in a value
+    _contents      content-addressed values
+    _batch         `Batch`: what is committed together
+    _read          queries
+    _chain         the hash over a trajectory
+    _verify        everything derived again; its parts _verify_runs and _verify_values
+    _store         `Store`
 """
 
 from rewind_nb._store._batch import Batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 from typing import Any
 
 from rewind_nb import _codec
@@ -12,6 +14,7 @@ from rewind_nb.capture._context import StepContext
 from rewind_nb.errors import CacheMissError
 
 SHOWN = 4
+COMPARED = 4_000  # characters; enough to tell prompts apart, and quick
 
 
 def cache_miss(ctx: StepContext, row: CallRow, body: Any) -> CacheMissError:
@@ -36,6 +39,7 @@ def cache_miss(ctx: StepContext, row: CallRow, body: Any) -> CacheMissError:
         step=ctx.action,
         call=row.idx,
         nearest=None if nearest is None else ctx.store.value(nearest.request),
+        asked=body,
         differing=tuple(differing),
     )
 
@@ -47,7 +51,17 @@ def _nearest(ctx: StepContext, row: CallRow, body: Any) -> tuple[CallRow | None,
     if not candidates:
         return None, []
     compared = [(r, differing_fields(ctx.store, r.request, node)) for r in candidates]
-    return min(compared, key=lambda pair: (len(pair[1]), pair[0].idx))
+    fewest = min(len(fields) for _, fields in compared)
+    close = [pair for pair in compared if len(pair[1]) == fewest]
+    asked = json.dumps(node)
+    return max(close, key=lambda pair: (_likeness(ctx.store, pair[0], asked), -pair[0].idx))
+
+
+def _likeness(store: Store, row: CallRow, asked: str) -> float:
+    """How alike two requests are as text, where they differ in as many fields."""
+    recorded = json.dumps(_codec.parse(store.content(row.request).data))
+    matcher = difflib.SequenceMatcher(None, recorded[:COMPARED], asked[:COMPARED], autojunk=False)
+    return matcher.ratio()
 
 
 def differing_fields(store: Store, recorded: str, node: Any) -> list[str]:
