@@ -293,6 +293,8 @@ class Session:
             self.visits[row.action] = row.visit
             self.seq += 1
             self.chain = row.chain
+        else:  # tried again, it is another attempt
+            self.plan.attempts[self.seq] = row.attempt + 1
         return self.store.submit(batch)
 
 

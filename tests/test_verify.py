@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewind_nb import Rewind, Store, demo
-from rewind_nb._store import Batch
 from rewind_nb._store._schema import seal
 from rewind_nb.capture.chat import ChatModel
 from rewind_nb.demo import recompute as recomputing
@@ -137,8 +136,10 @@ def a_run_of_six_steps(e):
 
 @breaks("every_step_has_a_hashed_output")
 def a_step_whose_values_are_not_those_that_were_hashed(e):
-    e.run["critique"]  # the steps are read once
-    e.run.steps[3].__dict__["writes"] = {"critique": {"verdict": "splendid"}}
+    step, other = e.run.steps[3], e.run.steps[0]  # the steps are read once
+    (key, _), *rest = step.row.writes
+    writes = ((key, other.row.writes[0][1]), *rest)
+    step.row = dataclasses.replace(step.row, writes=writes)
     return e
 
 
@@ -323,10 +324,12 @@ def a_fork_whose_file_is_the_parents(e):
 
 @breaks("the_parent_is_unchanged")
 def a_parent_with_a_row_rewritten_and_sealed_again(e):
-    batch = Batch()
-    batch.replace(seal(dataclasses.replace(e.run["plan"].row, duration_s=99.0)))
-    e.run.store.submit(batch, durable=True).result()
-    return e
+    sealed = seal(dataclasses.replace(e.run["plan"].row, duration_s=99.0))
+    return changed_on_disk(
+        e,
+        f"UPDATE steps SET duration_s = 99.0, row_hash = '{sealed.row_hash}' "
+        "WHERE run_id = ? AND seq = 0",
+    )
 
 
 @breaks("the_parent_is_unchanged")
