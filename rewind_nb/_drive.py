@@ -54,15 +54,19 @@ def forward(
     applies: Applier = lambda _machine, _action, _visit: False,
     max_steps: int | None = None,
     stop_for_inputs: bool = False,
+    over: bool = False,
 ) -> Script:
     """Execute until a halt condition holds or no action is left.
 
     Args:
         applies: puts in the output of a step instead of executing it, and says so.
+        over: nothing is left to execute; only the end is to be written down.
         stop_for_inputs: halt where an input is needed that there is not, instead of
             letting Burr raise.
     """
     session, executed = machine.session, 0
+    if over:
+        return Ended("complete", None)
     while (action := machine.next_action) is not None:
         visit = session.visits[action] + 1
         if not applies(machine, action, visit):

@@ -75,7 +75,7 @@ def resumed(
     planned = _planned_again(run, seq)
     return _resume_from(
         env, row, own, parent, action, seq, visits[action] + 1, answers, planned, dict(inputs),
-        passing=cut_short, basis=basis,
+        passing=cut_short, basis=basis, over=_was_over(run, last),
     )  # fmt: skip
 
 
@@ -85,6 +85,13 @@ def _next_action(env: Env, run: Run, last: Placed | None) -> str:
     if last is not None and last.row.transition and last.row.transition["to"]:
         return str(last.row.transition["to"])
     return env.spec.entrypoint
+
+
+def _was_over(run: Run, last: Placed | None) -> bool:
+    """Whether the process died between the last step and the end of the run."""
+    if last is None or last.row.status != "complete" or run.next_action is not None:
+        return False
+    return last.row.transition is not None and last.row.transition["to"] is None
 
 
 def _planned_again(run: Run, seq: int) -> list[Applied]:
@@ -108,6 +115,7 @@ def _resume_from(
     *,
     passing: bool,
     basis: str | None,
+    over: bool,
 ) -> Execution:
     def recorded(name: str, nth: int) -> StepRow | None:  # an interrupted step's own answers
         if answers is not None and answers.status != "failed" and (name, nth) == (action, visit):
@@ -136,7 +144,7 @@ def _resume_from(
     def applies(running: Machine, name: str, nth: int) -> bool:
         return parent is not None and applies_recorded(parent, running, name, nth)
 
-    script = forward(machine, way, applies=applies)
+    script = forward(machine, way, applies=applies, over=over)
     return Execution(session, machine, script, new=False)
 
 

@@ -223,7 +223,6 @@ def test_control_the_harness_notices_a_store_without_transactions(victim, tmp_pa
     assert any("is missing" in problem for problem in found), found
 
 
-@pytest.mark.xfail(reason="resume executes the entrypoint again", strict=True)
 def test_a_run_killed_between_its_last_step_and_its_end_is_resumed_without_executing_anything(
     tmp_path,
 ):
