@@ -23,6 +23,7 @@ class Itinerary:
         start: the seq it sets out from.
         recording: whose recorded inputs steps get, if any.
         passing: whether to go through the earlier halts; a resumed run stops at the first.
+        given: inputs that come before the recorded ones: what a resume call was given.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class Itinerary:
         recording: Recording | None,
         *,
         passing: bool = True,
+        given: Mapping[str, Any] | None = None,
     ) -> None:
         self._passing = passing
+        self._given = given or {}
         self._store = store
         self._calls = calls
         self._recording = recording
@@ -59,8 +62,9 @@ class Itinerary:
     def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
         """The inputs of the step at (action, visit)."""
         row = None if self._recording is None else self._recording.step(action, visit)
-        given = self._calls[self._current]["inputs"] if row is None else row.inputs
-        return {name: self._store.value(digest, strict=True) for name, digest in given}
+        stored = self._calls[self._current]["inputs"] if row is None else row.inputs
+        recorded = {name: self._store.value(digest, strict=True) for name, digest in stored}
+        return {**recorded, **self._given}
 
 
 def fork_calls(

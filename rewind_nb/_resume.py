@@ -16,7 +16,6 @@ from rewind_nb._drive import forward
 from rewind_nb._execution import (
     Env,
     Execution,
-    Invocation,
     Recording,
     applies_recorded,
     invocation,
@@ -28,7 +27,7 @@ from rewind_nb._outcome import Applied
 from rewind_nb._refusals import refuse_complete, refuse_foreign, refuse_running
 from rewind_nb._run import Run
 from rewind_nb._session import Plan, Session
-from rewind_nb._store import Batch, Store
+from rewind_nb._store import Batch
 from rewind_nb._trajectory import Placed
 
 
@@ -139,31 +138,10 @@ def _resume_from(
         seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq), basis=basis,
     )  # fmt: skip
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
-    way = _Resumed(env.store, row.halts, seq, parent, inputs, passing=passing)
+    way = Itinerary(env.store, row.halts, seq, parent, passing=passing, given=inputs)
 
     def applies(running: Machine, name: str, nth: int) -> bool:
         return parent is not None and applies_recorded(parent, running, name, nth)
 
     script = forward(machine, way, applies=applies, over=over)
     return Execution(session, machine, script, new=False)
-
-
-class _Resumed(Itinerary):
-    """The itinerary of a resumed run: the inputs that the caller gives now come first."""
-
-    def __init__(
-        self,
-        store: Store,
-        calls: tuple[Invocation, ...],
-        start: int,
-        recording: Recording | None,
-        given: Mapping[str, Any],
-        *,
-        passing: bool,
-    ) -> None:
-        super().__init__(store, calls, start, recording, passing=passing)
-        self._given = given
-
-    def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
-        """The caller's inputs over the recorded ones."""
-        return {**super().inputs(action, visit), **self._given}
