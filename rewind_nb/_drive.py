@@ -77,8 +77,8 @@ def forward(
             if max_steps is not None and executed >= max_steps:
                 raise StepLimitError(
                     f"The fork {session.run.id} executed {executed} steps and did not end: "
-                    f"{action!r} would be visited for the {visit}. time. If that is right, pass "
-                    "a larger max_steps=.",
+                    f"visit {visit} of {action!r} would be next. If that is right, pass a larger "
+                    "max_steps=.",
                     run_id=session.run.id,
                 )
             error = yield inputs

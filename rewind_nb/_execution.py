@@ -50,28 +50,27 @@ class Execution:
     session: Session
     machine: Machine
     script: Script
-    new: bool = True
     around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
     def go(self) -> Ended:
         """Execute it in this thread; whatever stops it is written down."""
-        self.session.start(new=self.new)
+        self.session.start()
         try:
             with self.around():
                 ended = drive(self.script, self.machine)
         except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
-            ended = stopped_by(error, self.session.prior)
+            ended = stopped_by(error, None)
         self._write_down(ended)
         return ended
 
     async def ago(self) -> Ended:
         """Execute it in this task."""
-        self.session.start(new=self.new)
+        self.session.start()
         try:
             with self.around():
                 ended = await adrive(self.script, self.machine)
         except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
-            ended = stopped_by(error, self.session.prior)
+            ended = stopped_by(error, None)
         self._write_down(ended)
         return ended
 
@@ -140,7 +139,6 @@ def driven_by_user(env: Env, label: str | None) -> Machine:
     spec = env.spec
     batch = Batch()
     row = run_row(env, batch, "record", spec.cells, label=label, prior=spec.prior, halts=())
-    row = replace(row, status="halted")
     session = Session(
         env.store,
         row,
@@ -152,7 +150,7 @@ def driven_by_user(env: Env, label: str | None) -> Machine:
     )
     machine = Machine(spec, session, adapters=spec.adapters)
     env.store.submit(batch, wake=False)
-    session.start(new=True)
+    session.start()
     session.rest(machine.next_action)
     return machine
 
@@ -215,7 +213,7 @@ def run_row(
         raise ConfigError(f"label={label!r} is no text. Pass a str without lone surrogates.")
     for cell in cells.values():
         if cell.loaded:
-            batch.content(cell.content.data)
+            batch.content(cell.content)
     return RunRow(
         id=f"r_{secrets.token_hex(6)}",
         kind=kind,

@@ -44,10 +44,10 @@ def new_fork(
     allow_code_change: bool = False,
 ) -> Execution:
     """A fork of *parent* whose first own step is the one at *at*."""
+    recording = Recording.of(parent)
     refuse_running(parent)
     if type(sample) is not int or sample < 0:
         raise ConfigError(f"sample={sample!r} is not the number of a draw, from 0.")
-    recording = Recording.of(parent)
     placed = recording.trajectory.at(parent[at].seq)
     assert placed is not None  # noqa: S101  (parent[at] found it)
     action = placed.row.action

@@ -80,11 +80,11 @@ class OpenStep:
         if self.applied:
             batch.content(encoded_overrides([a.override for a in self.applied])[1])
         for cell in self.given.values():
-            batch.content(cell.content.data)
+            batch.content(cell.content)
         if row.state is not None:
             for cell in self.cells.values():
                 if cell.loaded:
-                    batch.content(cell.content.data)
+                    batch.content(cell.content)
         batch.replace(seal(row))
         session.store.submit(batch, wake=False)
         self.span = session.hooks.emit(self._event("step_started"))
@@ -132,8 +132,8 @@ class OpenStep:
         for key, cell in written.items():
             before = self.cells.get(key)
             like = before.content if before is not None and before.loaded else None
-            batch.content(cell.content.data, like)
-        batch.content(stored_result.content.data)
+            batch.content(cell.content, like)
+        batch.content(stored_result.content)
         for call, place in ctx.offers:
             batch.playable(call, place)
         row = replace(

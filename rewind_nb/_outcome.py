@@ -21,15 +21,20 @@ DeletionRule = dict[str, list[str]] | None
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way on from a step: the transition taken, and what its conditions read."""
+    """The way on from a step: the transition taken, and what its conditions read.
+
+    `failed` where a condition raised: which way the run goes is not known.
+    """
 
     to: str | None = None
     condition: str | None = None
     reads: tuple[tuple[str, str | None], ...] = ()
+    failed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored with the step."""
-        return {"to": self.to, "condition": self.condition, "reads": self.reads}
+        stored = {"to": self.to, "condition": self.condition, "reads": self.reads}
+        return {**stored, "failed": True} if self.failed else stored
 
 
 @dataclass(frozen=True, slots=True)

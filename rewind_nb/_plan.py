@@ -6,6 +6,7 @@ whether it equals what was recorded, in which case there is nothing to execute.
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,18 @@ from rewind_nb.errors import OverrideError, did_you_mean
 
 STATE_KINDS = ("output", "patch", "state", "inputs")
 KINDS = (*STATE_KINDS, *MODEL_OVERRIDES, *TOOL_OVERRIDES)
-UNSET: Any = object()
+
+
+class _Unset(enum.Enum):
+    """No override of a kind; None may be a value."""
+
+    UNSET = enum.auto()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Any = _Unset.UNSET
 
 
 @dataclass(frozen=True, slots=True)

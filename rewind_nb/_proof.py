@@ -332,6 +332,7 @@ def changed_code(store: Store, code: Mapping[str, Any], rows: list[Placed]) -> t
             stable[row.run_id] = store.row(row.run_id).containers or {}
         now = code[row.action]
         kept = stable[row.run_id].get(row.action, {})
-        if now.digest != row.code or any(now.containers.get(k) != d for k, d in kept.items()):
+        same = all(now.containers.get(k) == d for k, d in kept.items() if d)
+        if now.digest != row.code or not same:
             changed[row.action] = None
     return tuple(changed)

@@ -20,7 +20,7 @@ def refuse_running(run: Run) -> None:
     Raises:
         RunBusyError: it is `running`, and its process is alive.
     """
-    if run.refresh().status == "running":
+    if run.status == "running":
         raise RunBusyError(
             f"Run {run.id} is still running, so its recording is not whole yet. Wait until it "
             "ends, or stop it.",

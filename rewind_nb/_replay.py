@@ -21,8 +21,8 @@ from rewind_nb._trajectory import Placed
 def new_replay(env: Env, run: Run, start: At | None) -> tuple[Execution, Tally, list[Placed]]:
     """A re-execution of *run* on its recorded calls, and nothing else."""
     run = run.refresh()
-    refuse_running(run)
     recording = Recording.of(run)
+    refuse_running(run)
     first = 0 if start is None else run[start].seq
     expected = recording.rows(first)
     entry = expected[0].row.action if expected else None

@@ -22,7 +22,7 @@ from rewind_nb._execution import (
 )
 from rewind_nb._hooks import Hooks
 from rewind_nb._itinerary import Itinerary
-from rewind_nb._model import StepRow
+from rewind_nb._model import RunRow, StepRow
 from rewind_nb._outcome import Applied
 from rewind_nb._refusals import refuse_complete, refuse_foreign, refuse_running
 from rewind_nb._run import Run
@@ -41,18 +41,19 @@ def resumed(
 ) -> Execution:
     """The same run, going on where it halted, failed or was interrupted."""
     run = run.refresh()
+    own = Recording.of(run)  # reads the row and the steps together; what follows goes by them
     refuse_running(run)
     refuse_complete(run)
-    own = Recording.of(run)
     last = own.trajectory.at(len(run) - 1) if len(run) else None
     unfinished = last is not None and last.row.status != "complete"
     seq = len(run) - 1 if unfinished else len(run)
     action = last.row.action if last is not None and unfinished else _next_action(env, run, last)
-    refuse_foreign(env, run, action)
+    if action is not None:
+        refuse_foreign(env, run, action)
     visits = own.visits_before(seq)
-    basis = run._row.root  # noqa: SLF001
+    was = run._row  # noqa: SLF001
     row = replace(
-        run._row,  # noqa: SLF001
+        was,
         status="running",
         next_action=None,
         root=None,
@@ -73,24 +74,27 @@ def resumed(
     answers = last.row if last is not None and unfinished else None
     planned = _planned_again(run, seq)
     return _resume_from(
-        env, row, own, parent, action, seq, visits[action] + 1, answers, planned, dict(inputs),
-        passing=cut_short, basis=basis, over=_was_over(run, last),
+        env, row, own, parent, action, seq, visits[action or ""] + 1, answers, planned, dict(inputs),
+        passing=cut_short, was=was, over=_was_over(run, last),
     )  # fmt: skip
 
 
-def _next_action(env: Env, run: Run, last: Placed | None) -> str:
+def _next_action(env: Env, run: Run, last: Placed | None) -> str | None:
+    """What to execute next; None where the conditions are to be asked again."""
     if run.next_action is not None:
         return run.next_action
-    if last is not None and last.row.transition and last.row.transition["to"]:
-        return str(last.row.transition["to"])
-    return env.spec.entrypoint
+    taken = {} if last is None else last.row.transition or {}
+    if taken.get("failed"):
+        return None
+    return str(taken["to"]) if taken.get("to") else env.spec.entrypoint
 
 
 def _was_over(run: Run, last: Placed | None) -> bool:
     """Whether the process died between the last step and the end of the run."""
     if last is None or last.row.status != "complete" or run.next_action is not None:
         return False
-    return last.row.transition is not None and last.row.transition["to"] is None
+    taken = last.row.transition
+    return taken is not None and taken["to"] is None and not taken.get("failed")
 
 
 def _planned_again(run: Run, seq: int) -> list[Applied]:
@@ -105,7 +109,7 @@ def _resume_from(
     row: Any,
     own: Recording,
     parent: Recording | None,
-    action: str,
+    action: str | None,
     seq: int,
     visit: int,
     answers: StepRow | None,
@@ -113,7 +117,7 @@ def _resume_from(
     inputs: dict[str, Any],
     *,
     passing: bool,
-    basis: str | None,
+    was: RunRow,
     over: bool,
 ) -> Execution:
     def recorded(name: str, nth: int) -> StepRow | None:  # an interrupted step's own answers
@@ -135,7 +139,7 @@ def _resume_from(
     )
     session = Session(
         env.store, row, plan, Hooks(list(env.hooks)), own.cells_entering(seq), env.spec.code,
-        seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq), basis=basis,
+        seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq), basis=was,
     )  # fmt: skip
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
     way = Itinerary(env.store, row.halts, seq, parent, passing=passing, given=inputs)
@@ -144,4 +148,4 @@ def _resume_from(
         return parent is not None and applies_recorded(parent, running, name, nth)
 
     script = forward(machine, way, applies=applies, over=over)
-    return Execution(session, machine, script, new=False)
+    return Execution(session, machine, script)

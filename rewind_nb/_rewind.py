@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from burr.core import Application
 
 P = ParamSpec("P")
+SHOWN = 8  # actions in a repr
 
 
 def _twin_of(
@@ -421,8 +422,9 @@ class Rewind:
         return self.store.run(execution.session.run.id)
 
     def __repr__(self) -> str:
-        actions = ", ".join(self._spec.action_names[:8])
-        return f"<Rewind of {len(self._spec.action_names)} actions ({actions}), {self.store!r}>"
+        names = self._spec.action_names
+        shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "..."])
+        return f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>"
 
 
 _FORK_SETTINGS = ("halt_after", "halt_before", "label", "sample", "max_steps", "allow_code_change")

@@ -44,7 +44,7 @@ class Codes(Protocol):
         """The code fingerprint of an action, None if it is unknown."""
 
     def stable(self) -> dict[str, dict[str, str]]:
-        """Per action the containers it refers to that nothing changed, by digest."""
+        """Per action the containers it refers to, by digest; "" for those that changed."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Session:
     prior: str | None = None
     visits: Counter[str] = field(default_factory=Counter)
     chain: str | None = None
-    basis: str | None = None  # the root hash of the run as it was when this was planned
+    basis: RunRow | None = None  # the run as it was read when this was planned
     busy: bool = False  # a step is executing
     misses: list[Exception] = field(default_factory=list)
     unmade: list[CallRow] = field(default_factory=list)  # recorded calls a replay did not make
@@ -92,7 +92,7 @@ class Session:
 
     # -- the run ------------------------------------------------------------------------
 
-    def start(self, *, new: bool) -> None:
+    def start(self) -> None:
         """Claim the run and tell the hooks.
 
         Raises:
@@ -100,24 +100,24 @@ class Session:
         """
         if not _owner.claim(self.run.id):
             raise self._busy()
-        resumes = not new and self.plan.self_driven
-        if resumes and self.store.row(self.run.id).root != self.basis:
-            _owner.ACTIVE.discard(self.run.id)
-            raise self._busy()  # it went on since this was planned
         if self.chain is None:
             inherited = self.seq == self.run.at
             self.chain = self.store.read(
                 chain_at, self.run.parent if inherited else self.run.id, self.seq
             )
         batch = Batch()
-        if new:
+        if self.basis is None:
             self.run = seal(self.run)
             batch.add(self.run)
-        batch.tip(self.run)
-        claimed = self.store.submit(batch, wake=not new)
-        if not new:  # another process may have been quicker
+        else:
+            batch.claim(self.run, was=self.basis)
+        claimed = self.store.submit(batch, wake=self.basis is not None)
+        if self.basis is not None:  # it may have gone on meanwhile, in another process too
             try:
                 claimed.result()
+            except RunBusyError:
+                _owner.ACTIVE.discard(self.run.id)
+                raise self._busy() from None
             except BaseException:
                 _owner.ACTIVE.discard(self.run.id)
                 raise
@@ -145,11 +145,11 @@ class Session:
         )
         end = self.store.read(tail_end, self.run)
         self.run = replace(self.run, root=root_hash(self.run, self.chain or "", end))
-        self.basis = self.run.root
+        self.basis = self.run
         batch = Batch()
         batch.tip(self.run)
-        _owner.ACTIVE.discard(self.run.id)
         done = self.store.submit(batch, durable=True)
+        _owner.ACTIVE.discard(self.run.id)  # only now: a claim from here on comes after it
         while self.spans:
             self.spans.pop().close()
         self.hooks.emit(Event("run_ended", self.run.id, self.run.kind, status=status)).close()
@@ -164,7 +164,7 @@ class Session:
         """The user drives the application on."""
         if self.run.id not in _owner.ACTIVE:
             self.run = replace(self.run, status="running", next_action=None, root=None)
-            self.start(new=False)
+            self.start()
 
     # -- steps --------------------------------------------------------------------------
 
@@ -249,12 +249,12 @@ class Session:
         batch.content(data)
         for key, cell in cells.items():
             if cell.loaded and cell is not self.cells.get(key):
-                batch.content(cell.content.data)
+                batch.content(cell.content)
         stored = {k: Cell(h, store=self.store) for k, h in recorded.writes}
         written = stored if writes is None else writes
         for cell in (*written.values(), *([result] if result else [])):
             if cell.loaded:
-                batch.content(cell.content.data)
+                batch.content(cell.content)
         row = StepRow(
             run_id=self.run.id,
             path="",

@@ -44,7 +44,6 @@ class Step:
         self.live_calls = row.live_calls
         self.played_calls = row.played_calls
         self.reason = row.reason
-        self.hidden_state = row.hidden_state
         self.override = row.override
         self.tasks: tuple[Step, ...] = ()
 
@@ -52,6 +51,17 @@ class Step:
     def key(self) -> _read.StepKey:
         """What addresses it in the store: (run id, path, seq, attempt) where it executed."""
         return (self.row.run_id, self.row.path, self.row.seq, self.row.attempt)
+
+    @cached_property
+    def hidden_state(self) -> tuple[str, ...]:
+        """What its code refers to that the record does not see, e.g. ``log: list (changed)``.
+
+        Lists and dicts among globals are code as long as nothing changes them; those that
+        something changed during the run are named here.
+        """
+        kept = (self.store.row(self.run_id).containers or {}).get(self.action, {})
+        changed = [f"{name}: changed during the run" for name, digest in kept.items() if not digest]
+        return (*self.row.hidden_state, *changed)
 
     @property
     def ended_at(self) -> float | None:

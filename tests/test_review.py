@@ -816,3 +816,58 @@ def test_the_state_leaving_a_step_is_that_steps_also_before_an_overridden_one(st
 
     assert fork.state_at("s0", after=True) == {"a": 1}
     assert fork.state_at("s1") == {"a": 10}
+
+
+# -- what a run knows of where it stands ----------------------------------------------------------
+
+
+def test_a_run_whose_condition_failed_asks_it_again_when_resumed(store):
+    way, ran = {"open": False}, []
+
+    @action(reads=[], writes=["a"])
+    def first(state: State) -> State:
+        ran.append("first")
+        return state.update(a=1)
+
+    @action(reads=["a"], writes=["b"])
+    def second(state: State) -> State:
+        ran.append("second")
+        return state.update(b=state["a"] + 1)
+
+    def decide(state: State) -> bool:
+        if not way["open"]:
+            raise RuntimeError("the oracle is closed")
+        return state["a"] == 1
+
+    rw = Rewind(
+        app_of(first, second, transitions=[("s0", "s1", Condition(["a"], decide))]), store=store
+    )
+    with pytest.raises(RuntimeError, match="oracle"):
+        rw.run()
+    failed = rw.last_run
+    assert (failed.status, failed.next_action, len(failed)) == ("failed", None, 1)
+    assert "oracle is closed" in failed.note
+    way["open"] = True
+    done = rw.resume(failed)
+    assert (done.status, done.state["b"], ran) == ("complete", 2, ["first", "second"])
+
+
+def test_a_container_that_changed_during_a_run_is_hidden_state(store):
+    log, table = [], {"rate": 2}
+
+    @action(reads=[], writes=["a"])
+    def act(state: State) -> State:
+        log.append(1)
+        return state.update(a=len(log) * table["rate"])
+
+    run = Rewind(app_of(act), store=store).run()
+    assert [line for line in run[0].hidden_state if "log" in line]
+    assert not [line for line in run[0].hidden_state if "table" in line]
+
+
+def test_an_application_that_was_never_driven_is_halted_before_its_first_step(store):
+    rw = Rewind(apps.loop_app(), store=store)
+    app = rw.application()
+    run = store.run(app.uid)
+    assert (run.status, run.next_action, len(run)) == ("halted", "count", 0)
+    assert rw.resume(run).status == "complete"

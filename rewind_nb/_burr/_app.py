@@ -42,13 +42,13 @@ class CodeBook(Mapping[str, _code.CodeFingerprint]):
         return len(self._code)
 
     def stable(self) -> dict[str, dict[str, str]]:
-        """Per action the containers that are now what they were, by content digest."""
+        """Per action its containers by content digest, "" for one that changed meanwhile."""
         kept = {}
         for action in self._graph.actions:
             before = self._code[action.name].containers
             if before:
                 after = code_of(action).containers
-                kept[action.name] = {k: d for k, d in before.items() if after.get(k) == d}
+                kept[action.name] = {k: d if after.get(k) == d else "" for k, d in before.items()}
         return kept
 
 

@@ -119,7 +119,8 @@ class Machine:
             try:
                 holds = condition.run(state)[condition.KEY]
             except Exception:  # noqa: BLE001  (Burr asks again, and raises it to the user)
-                break
+                reads = tuple(boundary.reads.items())
+                return Route(condition=condition.name, reads=reads, failed=True), boundary
             if holds:
                 reads = tuple(boundary.reads.items())
                 return Route(transition.to.name, condition.name, reads), boundary
