@@ -179,7 +179,7 @@ class RunRow:
     note: str | None = None
     ended_at: float | None = None
     root: str | None = None
-    containers: dict[str, dict[str, str]] | None = None  # per action: name -> digest, or "" if changed
+    containers: dict[str, dict[str, str]] | None = None  # action -> name -> digest, "" if changed
     row_hash: str = ""
 
 
