@@ -63,13 +63,18 @@ def operations(patch: Patch) -> list[Op]:
         >>> [(op.name, op.path.parts) for op in operations({"report.total": 5})]
         [('replace', ('report', 'total'))]
     """
+    if isinstance(patch, dict | list) and not patch:
+        raise OverrideError(
+            "patch is empty: it names nothing to change. Name a field, as in "
+            'patch={"report.total": 5}, or fork without an override.',
+        )
     if isinstance(patch, dict):
         places = map(_by_path, patch)
         return [Op("replace", place, place, patch[place.text]) for place in places]
     if isinstance(patch, list):
         return [_operation(op, f"patch[{n}]") for n, op in enumerate(patch)]
     raise OverrideError(
-        f"patch is a {type(patch).__name__}: it has to be a list of RFC 6902 operations "
+        f"patch is of type {type(patch).__name__}: it has to be a list of RFC 6902 operations "
         'or a dict of replacements. Write patch={"report.total": 5}.',
     )
 
@@ -77,7 +82,7 @@ def operations(patch: Patch) -> list[Op]:
 def _operation(op: Any, name: str) -> Op:
     if not isinstance(op, dict):
         raise OverrideError(
-            f"{name} is a {type(op).__name__}: an operation is a dict. "
+            f"{name} is of type {type(op).__name__}: an operation is a dict. "
             'Write {"op": "replace", "path": "/report/total", "value": 5}.',
         )
     kind = op.get("op")
@@ -110,9 +115,15 @@ def _by_pointer(pointer: Any, name: str) -> Location:
 
 
 def _by_path(path: Any) -> Location:
+    if not isinstance(path, str):
+        raise OverrideError(
+            f"patch addresses {path!r}, of type {type(path).__name__}: a path is a str. Write "
+            'keys as report.total, indices as items[3], odd keys as report["a.b"].',
+            location=path,
+        )
     try:
         return _not_the_root(Location(path, parse(path), is_pointer=False))
-    except (ConfigError, TypeError) as error:
+    except ConfigError as error:
         raise OverrideError(f"patch addresses {path!r}. {error}", location=path) from error
 
 

@@ -5,7 +5,7 @@ mistyped it lists the near misses. The facts are attributes as well, so that a
 program need not parse the prose::
 
     RewindError
-    ├── NotFoundError (LookupError)        no such run, step, call or store
+    ├── NotFoundError (LookupError)        no such run or step
     │   ├── RunNotFoundError
     │   └── StepNotFoundError
     ├── AmbiguousIdError (LookupError)     an id prefix that matches several runs
@@ -30,6 +30,9 @@ program need not parse the prose::
     │       ├── ProviderStatusError        an HTTP error status
     │       └── ProviderMalformedError     an answer that is not a chat completion
     ├── StoreError
+    │   ├── StoreNotFoundError (LookupError)   no file where there should be one
+    │   ├── StoreMovedError                deleted, moved or replaced while it was open
+    │   ├── StoreClosedError               used after close()
     │   ├── StoreFormatError               not a rewind_nb store, or damaged header
     │   ├── StoreVersionError              written by a newer rewind_nb
     │   ├── StoreReadOnlyError             the file or folder cannot be written
@@ -73,10 +76,13 @@ __all__ = [
     "StepFailure",
     "StepLimitError",
     "StepNotFoundError",
+    "StoreClosedError",
     "StoreCorruptError",
     "StoreError",
     "StoreFormatError",
     "StoreFullError",
+    "StoreMovedError",
+    "StoreNotFoundError",
     "StoreReadOnlyError",
     "StoreVersionError",
     "UnknownTypeError",
@@ -247,6 +253,21 @@ class ProviderMalformedError(ProviderError):
 
 class StoreError(RewindError):
     """The store cannot be used as asked."""
+
+
+class StoreNotFoundError(StoreError, LookupError):
+    """A store opened to be read is not there; only one opened to be written is created."""
+
+
+class StoreMovedError(StoreError):
+    """The store's file was deleted, moved or replaced while it was open.
+
+    What was committed is in the file that was there, wherever that is now.
+    """
+
+
+class StoreClosedError(StoreError):
+    """The store was closed. One in memory is gone; a file can still be read."""
 
 
 class StoreFormatError(StoreError):

@@ -504,7 +504,8 @@ def test_diff_compares_two_runs(rewind, store):
 def test_a_store_that_is_not_there_is_not_created(rewind, arguments):
     done = rewind(*arguments, "--store", "none.db")
     assert done.exit_code == 1
-    assert done.stderr == "Error: There is no store at none.db. Check the path.\n"
+    said = "There is no store at none.db, and reading creates none. Check the path."
+    assert done.stderr == f"Error: {said}\n"
     assert files(Path.cwd()) == []
 
 

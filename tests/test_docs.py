@@ -11,6 +11,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -186,6 +187,15 @@ def test_ci_runs_the_install_and_the_test_command_of_the_readme():
 
     assert install.partition("pip install")[2].strip().strip("'") in said
     assert tests.partition("python ")[2] in said
+
+
+def test_every_extra_that_the_readme_installs_exists():
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"pip install -e '\.\[(\w+)\]'", README)
+
+    assert set(named) == set(known["optional-dependencies"])
+    assert any(need.startswith("jupyterlab") for need in known["optional-dependencies"]["notebook"])
+    assert "jupyter lab notebooks/01_quickstart.ipynb" in README
 
 
 # -- the README's tables ---------------------------------------------------------------

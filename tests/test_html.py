@@ -5,13 +5,14 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import apps
+import fake_provider as fp
 import pytest
 from burr.core import ApplicationBuilder, action
 from conftest import RECORDERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewind_nb import Rewind, Secret, Store, artifact, tool
+from rewind_nb import ChatModel, Rewind, Secret, Store, artifact, now, random, tool
 from rewind_nb._diff import MISSING
 from rewind_nb._divergence import Divergence
 from rewind_nb._html import diff_html, proof_html, run_html, step_html, store_html
@@ -457,12 +458,101 @@ def test_a_step_shows_what_it_read_wrote_and_asked(store):
         assert word in page.text
 
 
+def calling_app(provider):
+    """A step with calls of every kind: its four answers of the model, in the order made."""
+    model = ChatModel(provider.base_url, "toy", retry_after_cap=0.0)
+
+    @tool(name="look")
+    def look(nth: int):
+        now()
+        return model.chat("inside a tool").json()
+
+    @action(reads=[], writes=["answers", "luck"])
+    def ask(state):
+        answers = [model.chat("first").json(), look(1), model.chat("second").json(), look(2)]
+        return state.update(answers=answers, luck=random())
+
+    return ApplicationBuilder().with_actions(ask).with_entrypoint("ask").build()
+
+
+def summaries(html):
+    return [Page(found).text for found in re.findall(r"<summary><b>.*?</summary>", html)]
+
+
+def test_a_call_is_shown_by_the_number_that_an_override_takes(store):
+    with fp.FakeProvider() as provider:
+        rw = Rewind(calling_app(provider), store=store)
+        run = rw.run()
+        names = [w.split(" toy ")[0] for w in summaries(step_html(run["ask"])) if " toy " in w]
+        numbers = [int(name.removeprefix("model call ")) for name in names]
+        forks = [rw.fork(run, "ask", response='{"mine": 1}', call=n) for n in numbers]
+
+    assert numbers == [0, 2, 1, 3]  # a step's own come before those of its tools
+    for position, fork in enumerate(forks):
+        assert [a == {"mine": 1} for a in fork.state["answers"]].index(True) == position
+
+
+def test_tool_calls_are_numbered_apart_and_other_kinds_not_at_all(store):
+    with fp.FakeProvider() as provider:
+        rw = Rewind(calling_app(provider), store=store)
+        run = rw.run()
+        shown = summaries(step_html(run["ask"]))
+        fork = rw.fork(run, "ask", tool_result={"mine": 1}, call=1)
+
+    assert [w.split(" ●")[0] for w in shown if " look " in w] == [
+        "tool call 0 look",
+        "tool call 1 look",
+    ]
+    assert fork.state["answers"][3] == {"mine": 1}
+    assert [w.split(" ●")[0] for w in shown if "call" not in w] == [
+        "clock now",
+        "clock now",
+        "random random",
+    ]
+
+
+def test_attempts_at_one_call_share_its_number(store):
+    with fp.FakeProvider(fp.status(500)) as provider:
+        run = Rewind(calling_app(provider), store=store).run()
+
+    shown = [words.split(" toy ")[0] for words in summaries(step_html(run["ask"]))]
+    assert shown[:2] == ["model call 0", "model call 0, attempt 2"]
+    assert "model call 1" in shown
+
+
+def test_a_call_inside_a_tool_stands_below_it_and_further_in(store):
+    with fp.FakeProvider() as provider:
+        run = Rewind(calling_app(provider), store=store).run()
+    html = step_html(run["ask"])
+
+    order = [words.split(" ●")[0] for words in summaries(html)]
+    assert order[1:4] == ["tool call 0 look", "clock now", "model call 2 toy"]
+    inside = re.findall(r'<div class="rw-in"><details><summary><b>([^<]*)</b>', html)
+    assert inside == ["clock", "model call 2", "clock", "model call 3"]
+
+
+def test_a_step_says_what_it_was_given_instead(store):
+    rw, run = RECORDERS["branch"](store)
+    fork = rw.fork(run, at="judge", output={"verdict": "dear"})
+
+    assert "override replace verdict = 'dear'" in Page(step_html(fork["judge"])).text
+    assert "replace verdict" not in Page(step_html(fork["refuse"])).text
+
+
 def test_a_failed_step_shows_error_and_traceback(hostile):
     _, run, _ = hostile
     page = Page(step_html(run["second"]))
 
     assert "✕ ValueError: <script>alert(1)</script>" in page.text
     assert "Traceback (most recent call last)" in page.text
+
+
+def test_a_heading_of_numbers_stands_where_the_numbers_do(recorded):
+    _, run = recorded
+    html = run_html(run)
+
+    for name in ("step", "tokens", "time"):
+        assert f'<th scope="col"><div class="rw-n">{name}</div></th>' in html
 
 
 def test_a_step_with_raw_output_shows_it(store):

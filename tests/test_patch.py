@@ -125,11 +125,6 @@ def test_the_target_of_a_move_is_a_place_in_what_the_removal_leaves():
         apply_patch(writes, op("move", "/items/3", **{"from": "/items/0"}))
 
 
-@pytest.mark.parametrize("patch", [[], {}])
-def test_an_empty_patch_changes_nothing(patch):
-    assert apply_patch(recorded(), patch) == recorded()
-
-
 PLAIN = st.recursive(
     st.integers(0, 3) | st.text(max_size=2),
     lambda nodes: (
@@ -145,6 +140,7 @@ PLAIN = st.recursive(
 def test_the_patches_that_jsonpatch_makes_lead_to_the_same_value(before, after):
     after = {key: after.get(key, before[key]) for key in before}
     patch = jsonpatch.make_patch(before, after).patch
+    assume(patch)
     top_level = [
         o for o in patch if o["path"].count("/") == 1 or o.get("from", "//").count("/") == 1
     ]
@@ -319,9 +315,11 @@ def test_a_test_of_an_array_fails_instead_of_raising_something_else():
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
-        ('[{"op": "remove", "path": "/a"}]', "patch is a str"),
-        (None, "patch is a NoneType"),
-        ([1], r"patch\[0\] is a int"),
+        ('[{"op": "remove", "path": "/a"}]', "patch is of type str"),
+        (None, "patch is of type NoneType"),
+        ([], "patch is empty: it names nothing to change"),
+        ({}, "patch is empty: it names nothing to change"),
+        ([1], r"patch\[0\] is of type int"),
         ([{"path": "/report"}], "has op None"),
         ([{"op": "replac", "path": "/report", "value": 1}], "Did you mean 'replace'"),
         ([{"op": ["add"], "path": "/report", "value": 1}], "no such operation"),
@@ -335,7 +333,7 @@ def test_a_test_of_an_array_fails_instead_of_raising_something_else():
         ([{"op": "remove", "path": 3}], "no JSON Pointer"),
         ([{"op": "copy", "path": "/report", "from": "items"}], "no JSON Pointer"),
         ({"report..total": 1}, "is not a path"),
-        ({3: 1}, "patch addresses 3"),
+        ({3: 1}, "patch addresses 3, of type int: a path is a str"),
     ],
 )
 def test_a_malformed_patch_is_refused_by_every_function(patch, message):
@@ -369,7 +367,6 @@ def test_patched_keys_are_the_written_keys_that_change():
         (op("move", "/a/b", **{"from": "/c/d"}), "move c.d to a.b"),
         (op("copy", "/a/b", **{"from": "/c/0"}), "copy c[0] to a.b"),
         (op("test", "/a", value=None), "test a = None"),
-        ([], ""),
     ],
 )
 def test_a_patch_is_described_in_one_line(patch, line):

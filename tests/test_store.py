@@ -37,9 +37,11 @@ from rewind_nb.errors import (
     RunBusyError,
     RunNotFoundError,
     SecretLeakError,
+    StoreClosedError,
     StoreCorruptError,
     StoreError,
     StoreFormatError,
+    StoreNotFoundError,
     StoreReadOnlyError,
     StoreVersionError,
 )
@@ -294,8 +296,12 @@ def test_a_device_is_refused():
 
 
 def test_a_store_to_read_must_be_there_and_is_not_created(path):
-    with pytest.raises(StoreError, match=r"There is no store at .*runs.db. Check the path."):
+    said = r"There is no store at .*runs.db, and reading creates none. Check the path."
+    with pytest.raises(StoreNotFoundError, match=said) as caught:
         Store(path, read_only=True)
+    assert isinstance(caught.value, StoreError)
+    assert isinstance(caught.value, LookupError)
+    assert caught.value.path == str(path)
     assert list(path.parent.iterdir()) == []
 
 
@@ -943,8 +949,9 @@ def test_a_closed_store_takes_nothing_more_and_a_file_can_still_be_read(path):
     store.close()
     store.close()
 
-    with pytest.raises(StoreError, match=r"The store is closed. Open it again"):
+    with pytest.raises(StoreClosedError, match=r"runs.db was closed.* Open it again") as caught:
         store.submit(Batch())
+    assert caught.value.path == str(path)
     assert store.run(run.run.id).state == run.state
     assert not path.with_name("runs.db-wal").exists()  # no connection stays behind
 
@@ -954,8 +961,10 @@ def test_a_closed_store_in_memory_is_gone_and_says_so():
     run = recorded(store)
     store.close()
 
-    with pytest.raises(StoreError, match="The store is closed"):
+    with pytest.raises(StoreClosedError, match="was in memory is gone. Use Store.path. with"):
         store.run(run.run.id)
+    with pytest.raises(StoreClosedError):
+        store.submit(Batch())
 
 
 def test_a_store_that_is_forgotten_commits_what_waits(path):

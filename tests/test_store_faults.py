@@ -27,8 +27,8 @@ from rewind_nb._store import Batch, _contents, _read
 from rewind_nb._store import _schema as schema
 from rewind_nb.errors import (
     RewindError,
-    StoreError,
     StoreFullError,
+    StoreMovedError,
     StoreReadOnlyError,
 )
 
@@ -650,13 +650,13 @@ def test_a_file_that_goes_away_under_an_open_store_is_noticed(change, tmp_path):
     change(path)
     said = "was (deleted or moved|replaced by another file) while it was open"
 
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreMovedError, match=said):
         store.submit(Batch()).result()
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreMovedError, match=said):
         store.submit(Batch(), wake=False)
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreMovedError, match=said):
         store.run(run)
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreMovedError, match=said):
         store.verify()
     before = {p.name for p in tmp_path.iterdir()}
     store.close()
@@ -670,7 +670,7 @@ def test_a_file_that_is_put_back_can_be_used_again(tmp_path):
     with Store(path) as store:
         run = recorded(store)
         path.rename(tmp_path / "away.db")
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreMovedError):
             store.submit(Batch()).result()
         (tmp_path / "away.db").rename(path)
         assert store.run(run.run.id).state == run.state
@@ -690,7 +690,7 @@ def test_a_file_that_goes_away_before_a_lazy_commit_is_said_by_closing(tmp_path)
         path.rename(tmp_path / "away.db")
         holder.execute("COMMIT")
 
-    with pytest.raises(StoreError, match="was deleted or moved"):
+    with pytest.raises(StoreMovedError, match="was deleted or moved"):
         store.close()
 
 

@@ -8,6 +8,8 @@ is no string or a member of a set, is ``[...]`` in a path.
 
 from __future__ import annotations
 
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NoReturn
 
 from rewind_nb._path import join
@@ -18,6 +20,11 @@ Trail = tuple[Any, Any, Any, int]  # the owner's trail, the key in it, the owner
 MAX_DEPTH: Final = 200
 BIG: Final = 1 << 2048  # beyond: hex; no str-digits limit of an interpreter can be lower
 SAME: Final = object()  # the key of a child that stands at its owner's own path
+FUNCTIONS: Final = (FunctionType, BuiltinFunctionType, MethodType, partial)
+_COMPUTED: Final = (
+    "Keep what it returns. In an override, pass the function as the whole of it, and it is given "
+    "what was recorded: output=lambda recorded: {...}."
+)
 
 
 def start(path: str) -> Trail:
@@ -80,6 +87,8 @@ def unknown(value: Any, at: Trail) -> NotEncodableError:
     if own := getattr(kind, "__rewind_refuse__", None):
         reason = own if isinstance(own, str) else "its class forbids it"
         return refusal(value, at, reason, "Keep it out of the values that are recorded.")
+    if isinstance(value, FUNCTIONS):
+        return refusal(value, at, "a function is code and not data", _COMPUTED)
     bases = (dict, list, tuple, str, int, float, bytes, set, frozenset)
     base = next((base for base in bases if issubclass(kind, base)), None)
     if base is None:

@@ -135,7 +135,7 @@ def _needed(box: _Box) -> float:
     name = columns(clip(visible(box.action), MAX_NAME))
     signs = min(len(box.steps), MAX_SIGNS) * 14
     words = len(_outcome(box.steps[0])) if len(box.steps) == 1 else len(str(len(box.steps))) + 1
-    return round(max(24 + 7.7 * name, 20 + signs + 6.3 * words))
+    return round(max(26 + 7.9 * name, 20 + signs + 6.3 * words))
 
 
 def _second_line(box: _Box) -> list[Child]:

@@ -93,7 +93,8 @@ def _totals(run: Run) -> Html:
 def _steps(run: Run) -> Html | None:
     if not len(run):
         return tag("div", "no step was executed", class_="rw-dim")
-    head = ["step", "action", "source", "calls", "tokens", "time", "wrote", "hash"]
+    numbers = [number("step"), number("tokens"), number("time")]
+    head = [numbers[0], "action", "source", "calls", *numbers[1:], "wrote", "hash"]
     left_out = f"… more steps than fit; run.steps_df() has all {len(run)}"
     rows = (made for step in run.steps for made in _step_rows(step))
     return join(title("Steps"), table(head, rows, left_out))
@@ -159,7 +160,7 @@ def _calls(run: Run) -> Html | None:
     if not tallies:
         return None
     rows = (_call_row(kind, asked, tally) for (kind, asked), tally in tallies.items())
-    head = ["kind", "asked", "live", "played back", "failed", "tokens", "time"]
+    head = ["kind", "asked", *map(number, ("live", "played back", "failed", "tokens", "time"))]
     more = len(own) > MAX_ASKING
     words = f"Calls of the first {MAX_ASKING} of its own steps" if more else "Calls"
     return join(title(words), table(head, rows, "… more; run.calls_df() has them all", 16_000))
@@ -168,7 +169,7 @@ def _calls(run: Run) -> Html | None:
 def _call_row(kind: str, asked: str, tally: _Tally) -> Html:
     tokens = "-" if kind != "model" else "unknown" if tally.tokens is None else f"{tally.tokens:,}"
     return row(
-        kind,
+        tag("span", kind, class_="rw-keep"),
         mono(asked, 120),
         number(tally.live),
         number(tally.played),
@@ -185,5 +186,5 @@ def _artifacts(run: Run) -> Html | None:
         row(mono(a.name, 120), number(f"{a.size:,}"), sha(a.sha256), source_chip(a.source))
         for a in run.artifacts
     )
-    head = ["artifact", "bytes", "sha256", "source"]
+    head = ["artifact", number("bytes"), "sha256", "source"]
     return join(title("Artifacts"), table(head, rows, "… more; run.artifacts has them all", 12_000))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from rewind_nb._describe import describe_override
 from rewind_nb._html._markup import Child, Html, join, note, tag, text
 from rewind_nb._html._parts import (
     action_name,
@@ -23,7 +26,9 @@ from rewind_nb._html._parts import (
     when,
 )
 from rewind_nb._html._value import mapping, shown
+from rewind_nb._run import read_overrides
 from rewind_nb._text import PAID_ELSEWHERE
+from rewind_nb.capture._context import RecordedCalls
 
 if TYPE_CHECKING:
     from rewind_nb._steps import Call, Step
@@ -32,6 +37,7 @@ __all__ = ["step_html"]
 
 MAX_CALLS = 50_000  # characters of markup
 MAX_MESSAGES = 12
+MAX_DEPTH = 4  # of calls inside calls that is drawn
 
 
 def step_html(step: Step) -> str:
@@ -48,6 +54,7 @@ def step_html(step: Step) -> str:
             status_chip(step.status),
         ),
         _facts(step),
+        _override(step),
         tag("div", step.reason, class_="rw-line") if step.reason else None,
         _error(step),
         _section("Inputs", step.inputs, "step.inputs"),
@@ -66,12 +73,22 @@ def _facts(step: Step) -> Html:
     return facts(
         join("of run ", mono(step.run_id)) if own else join("executed by ", mono(step.run_id)),
         f"attempt {step.attempt + 1}" if step.attempt else None,
-        f"{step.live_calls} live, {step.played_calls} played back",
+        count(step.live_calls, "live call"),
+        f"{step.played_calls} played back" if step.played_calls else None,
         spent(step.usage),
         seconds(step.duration_s),
         f"{when(step.started_at)} UTC",
         join("hash ", sha(step.hash)),
     )
+
+
+def _override(step: Step) -> Html | None:
+    """What the step was given in place of what was recorded."""
+    if step.override is None:
+        return None
+    given = read_overrides(step.store, step.override)
+    words = text("; ".join(map(describe_override, given)), 600)
+    return tag("div", chip("override", "✎", "override"), " ", tag("b", words), class_="rw-line")
 
 
 def _error(step: Step) -> Html | None:
@@ -119,8 +136,11 @@ def _calls(step: Step) -> Html | None:
         return None
     kept: list[Html] = []
     room = MAX_CALLS
-    for call in step.calls:
-        made = _call(call)
+    names = call_names(step.calls)
+    for call, depth in _nested(step.calls):
+        made = _call(call, names[call.index])
+        for _ in range(min(depth, MAX_DEPTH)):
+            made = tag("div", made, class_="rw-in")
         room -= len(made)
         if room < 0:
             left = count(len(step.calls) - len(kept), "more call")
@@ -130,8 +150,46 @@ def _calls(step: Step) -> Html | None:
     return join(title("Calls"), *kept)
 
 
-def _call(call: Call) -> Html:
-    said: list[Child] = [f"{call.index} ", tag("b", call.kind), " "]
+def call_names(calls: Iterable[Call]) -> dict[int, str]:
+    """What to call each: ``model call 0`` is the one that ``call=0`` of a fork means.
+
+    Models and tools are numbered apart, as that argument counts them, and attempts at one
+    call share its number. Other kinds cannot be addressed and have none.
+    """
+    rows = [call._row for call in calls]  # noqa: SLF001
+    recorded = RecordedCalls(rows)
+    numbers = {
+        (kind, row.branch, row.ordinal): number
+        for kind in ("model", "tool")
+        for number, row in enumerate(recorded.logical(kind))
+    }
+    names: dict[int, str] = {}
+    attempts: Counter[tuple[str, str, int]] = Counter()
+    for row in sorted(rows, key=lambda row: row.idx):
+        place = (row.kind, row.branch, row.ordinal)
+        attempts[place] += 1
+        again = f", attempt {attempts[place]}" if attempts[place] > 1 else ""
+        names[row.idx] = (
+            f"{row.kind} call {numbers[place]}{again}" if place in numbers else row.kind
+        )
+    return names
+
+
+def _nested(calls: Iterable[Call]) -> Iterator[tuple[Call, int]]:
+    """Each call in the order made, those made in a tool right after it and one deeper."""
+    known = {call.index for call in calls}
+    below: dict[int | None, list[Call]] = {}
+    for call in sorted(calls, key=lambda call: call.index, reverse=True):
+        below.setdefault(call.parent if call.parent in known else None, []).append(call)
+    waiting = [(call, 0) for call in below.get(None, [])]
+    while waiting:
+        call, depth = waiting.pop()
+        yield call, depth
+        waiting += [(inner, depth + 1) for inner in below.get(call.index, [])]
+
+
+def _call(call: Call, name: str) -> Html:
+    said: list[Child] = [tag("b", name), " "]
     said += [mono(call.model or call.name, 100), " ", source_chip(call.source), " "]
     if call.status != "complete":
         said += [status_chip(call.status), " "]
@@ -139,7 +197,8 @@ def _call(call: Call) -> Html:
         said += [chip(f"answered by {call.answered_by}", "!", "warn"), " "]
     took = f"{spent(call.usage)}, " if call.kind == "model" else ""
     said.append(tag("span", f"{took}{seconds(call.latency_s)}", class_="rw-dim"))
-    return tag("details", tag("summary", *said), *_exchange(call))
+    inner = tag("div", *_exchange(call), class_="rw-inner")
+    return tag("details", tag("summary", *said), inner)
 
 
 def _exchange(call: Call) -> list[Child]:

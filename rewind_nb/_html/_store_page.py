@@ -39,7 +39,7 @@ def store_html(store: Store) -> str:
 
 def _tree(runs: list[Run]) -> Html:
     rows = (_row(prefix, run) for prefix, run in forest(runs))
-    head = ["run", "status", "steps", "origin", "made, UTC"]
+    head = ["run", "status", number("steps"), "origin", "made, UTC"]
     return table(head, rows, "… more runs than fit; store.runs_df() has all", 120_000)
 
 
@@ -49,7 +49,7 @@ def _row(prefix: str, run: Run) -> Html:
         tag("span", prefix[-48:], run.id, class_="rw-mono rw-tree"),
         status_chip(run.status),
         number(len(run)),
-        join(*_words(run)),
+        tag("div", *_words(run), class_="rw-origin"),
         made,
     )
 

@@ -32,6 +32,10 @@ box-sizing:border-box;text-align:left;overflow-wrap:anywhere}
 .rw .rw-head{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 10px;font-size:15px}
 .rw .rw-head b{font-weight:600}
 .rw .rw-line{margin-top:3px}
+.rw .rw-head+div:not([class]){margin-top:3px}
+.rw .rw-scroll+.rw-line{margin-top:8px}
+.rw .rw-origin{min-width:240px}
+.rw .rw-origin>.rw-line:first-child{margin-top:0}
 .rw .rw-facts{margin-top:3px;opacity:.82}
 .rw .rw-mono{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace);
 font-size:12px;unicode-bidi:isolate}
@@ -58,12 +62,17 @@ border:0;border-bottom:1px solid var(--rw-line);background:none;white-space:norm
 .rw .rw-path{width:max-content;max-width:250px}
 .rw table.rw-table .rw-wide{min-width:180px;max-width:420px}
 .rw table.rw-table .rw-group td{padding:5px 6px;background:var(--rw-soft)}
+.rw table.rw-table .rw-box{width:0;min-width:100%;box-sizing:border-box;margin:2px 0}
 .rw .rw-tree{white-space:pre;line-height:1.2}
 .rw del{background:var(--rw-del);text-decoration:line-through;border-radius:2px}
 .rw ins{background:var(--rw-ins);text-decoration:underline;border-radius:2px}
 .rw .rw-prose{white-space:pre-wrap;unicode-bidi:isolate}
 .rw details{margin:1px 0}
 .rw summary{cursor:pointer}
+.rw .rw-inner{margin:3px 0 10px 4px;padding-left:13px;border-left:2px solid var(--rw-line)}
+.rw .rw-inner .rw-title{margin-top:7px}
+.rw .rw-inner>.rw-title:first-child{margin-top:0}
+.rw .rw-in{margin-left:18px}
 .rw pre.rw-pre{white-space:pre-wrap;margin:4px 0;padding:6px 8px;max-height:340px;overflow:auto;
 background:var(--rw-soft);border-radius:4px;color:inherit;border:0;line-height:1.4}
 .rw svg{display:block;font:600 12.5px var(--jp-ui-font-family,system-ui,sans-serif);color:inherit}

@@ -6,6 +6,7 @@ public methods is split by concern, each module knowing only those above it::
     _errors        what SQLite and the system say, as errors that say what to do
     _file          finding, judging and making the file; taking turns at it
     _schema        tables; how a record becomes a row and comes back; hashes
+    _ledger        how many rows were written, so that a missing one is missed
     _transaction   all or nothing
     _migrate       older stores
     _engine        `Database`: connections, forked processes, the WAL-reset bug
@@ -13,6 +14,7 @@ public methods is split by concern, each module knowing only those above it::
     _delta         what is new in a value
     _contents      content-addressed values
     _batch         `Batch`: what is committed together
+    _query         a select that is compiled once
     _read          queries
     _chain         the hash over a trajectory
     _verify        everything derived again; its parts _verify_runs and _verify_values

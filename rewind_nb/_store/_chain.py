@@ -7,7 +7,8 @@ run's last step stands for all its steps, inherited ones included::
     fork           a1 <- b2 <- b3        shares a0 and a1
     root     H(header, status, ..., b3)
 
-A step that did not complete has a chain too, and the next attempt does not build on it.
+A step that did not complete has a chain too, and the next attempt does not build on it: that
+one is there is for `_ledger` to say.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import sqlalchemy as sa
 
 from rewind_nb._model import RunRow
 from rewind_nb._store import _read
+from rewind_nb._store._engine import raw
+from rewind_nb._store._errors import corrupt
+from rewind_nb._store._ledger import is_short
 from rewind_nb._store._schema import root_hash
-from rewind_nb.errors import StoreCorruptError
 
 
 def chain_at(connection: sa.Connection, run_id: str | None, length: int) -> str:
@@ -31,7 +34,7 @@ def chain_at(connection: sa.Connection, run_id: str | None, length: int) -> str:
     while run_id is not None and length > 0:
         run = _read.run_row(connection, run_id)
         if run is None:
-            raise _lacks(f"Run {run_id} is missing", run_id)
+            raise corrupt(f"Run {run_id} is missing", run_id=run_id)
         if length > run.at or run.parent is None:
             return _own_chain(connection, run, length)
         run_id = run.parent
@@ -47,7 +50,7 @@ def _own_chain(connection: sa.Connection, run: RunRow, length: int) -> str:
         return hashlib.sha256(f"{own}+{beyond}".encode()).hexdigest()
     rows = _read.step_rows(connection, run.id, length - 1, length)
     if not rows:
-        raise _lacks(f"Run {run.id} lacks its step {length - 1}", run.id)
+        raise corrupt(f"Run {run.id} lacks its step {length - 1}", run_id=run.id)
     return rows[0].chain
 
 
@@ -79,11 +82,6 @@ def check_root(connection: sa.Connection, run: RunRow) -> None:
     chains = [row.chain for row in rows if row.status == "complete"]
     last = chains[-1] if chains else chain_before(connection, run)
     if run.root != root_hash(run, last, tail_end(connection, run)):
-        raise _lacks(f"Run {run.id}: its root hash does not match its rows", run.id)
-
-
-def _lacks(what: str, run_id: str) -> StoreCorruptError:
-    return StoreCorruptError(
-        f"{what}. Restore the store from a copy; store.verify() lists everything that is damaged.",
-        run_id=run_id,
-    )
+        raise corrupt(f"Run {run.id}: its root hash does not match its rows", run_id=run.id)
+    if run.status in ("failed", "interrupted") and is_short(raw(connection), "steps", run.id):
+        raise corrupt(f"Run {run.id} lacks an attempt at one of its steps", run_id=run.id)

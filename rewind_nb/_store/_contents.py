@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from rewind_nb._store._delta import apply, delta
 from rewind_nb._store._engine import raw
+from rewind_nb._store._errors import corrupt
 from rewind_nb._store._writer import Statement
 from rewind_nb.errors import StoreCorruptError
 
@@ -134,18 +135,10 @@ def _rebuilt(rows: Sequence[tuple[int, int | None, bytes]]) -> bytes | None:
 def damaged(digest: str, *, missing: bool) -> StoreCorruptError:
     """What to say of a value that is not what it should be."""
     how = "missing" if missing else "damaged: its bytes do not match its hash"
-    return StoreCorruptError(
-        f"The stored value {digest[:12]} is {how}. Restore the store from a copy; "
-        "store.verify() lists everything that is damaged.",
-        hash=digest,
-    )
+    return corrupt(f"The stored value {digest[:12]} is {how}", hash=digest)
 
 
 def damaged_blob(sha256: str, *, missing: bool) -> StoreCorruptError:
     """What to say of an artifact's bytes that are not what they should be."""
     how = "are missing" if missing else "do not match their hash"
-    return StoreCorruptError(
-        f"The artifact bytes {sha256[:12]} {how}. Restore the store from a copy; "
-        "store.verify() lists everything that is damaged.",
-        hash=sha256,
-    )
+    return corrupt(f"The artifact bytes {sha256[:12]} {how}", hash=sha256)

@@ -27,7 +27,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite as dialect
 
 from rewind_nb._store import _file
-from rewind_nb._store._errors import named_errors
+from rewind_nb._store._errors import closed, named_errors, not_there
+from rewind_nb._store._ledger import triggers
 from rewind_nb._store._migrate import check_version, migrate
 from rewind_nb._store._schema import APPLICATION_ID, SCHEMA_VERSION, metadata
 from rewind_nb._store._transaction import transaction
@@ -115,7 +116,7 @@ class Database:
     def _open(self, path: Path) -> None:
         if _file.identify(path) is None:
             if self.read_only:
-                raise StoreError(f"There is no store at {path}. Check the path.", path=str(path))
+                raise not_there(path)
             _file.create(self._place, build)
         _file.check_access(self._place, write=not self.read_only)
         if self.read_only:
@@ -201,10 +202,12 @@ class Database:
         """Refuse to be used where that would lose or damage something.
 
         Raises:
-            StoreError: it is closed, was inherited by a forked process, or its file is gone.
+            StoreClosedError: it was closed.
+            StoreMovedError: its file is gone.
+            StoreError: it was inherited by a forked process.
         """
         if self.closed and not (to_read and self.path):
-            raise StoreError("The store is closed. Open it again with Store(path).")
+            raise closed(self.path)
         if self.inherited:
             raise StoreError(
                 "This Store was opened before the process was forked. Open a new Store(path) in "
@@ -264,12 +267,14 @@ def build(path: Path) -> None:
 
 
 def create_tables(into: sqlite3.Connection) -> None:
-    """Every table and index, and the header that says whose they are."""
+    """Every table, index and trigger, and the header that says whose they are."""
     sqlite = dialect.dialect()
     for table in metadata.sorted_tables:
         into.execute(str(sa.schema.CreateTable(table).compile(dialect=sqlite)))
         for index in table.indexes:
             into.execute(str(sa.schema.CreateIndex(index).compile(dialect=sqlite)))
+    for trigger in triggers():
+        into.execute(trigger)
     into.execute(f"PRAGMA application_id={APPLICATION_ID}")
     into.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 

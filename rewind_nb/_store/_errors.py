@@ -12,14 +12,17 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from rewind_nb.errors import (
+    StoreClosedError,
     StoreCorruptError,
     StoreError,
     StoreFormatError,
     StoreFullError,
+    StoreNotFoundError,
     StoreReadOnlyError,
 )
 
@@ -116,6 +119,51 @@ def _is_full(path: Path | None) -> bool:
     with contextlib.suppress(OSError):
         return path is not None and shutil.disk_usage(path.parent).free < ALMOST_NOTHING
     return False
+
+
+def not_there(path: Path) -> StoreNotFoundError:
+    """The error for a store that is to be read and is not there.
+
+    Example:
+        >>> not_there(Path("runs.db"))
+        StoreNotFoundError('There is no store at runs.db, and reading creates none. ...
+    """
+    return StoreNotFoundError(
+        f"There is no store at {path}, and reading creates none. Check the path.",
+        path=str(path),
+    )
+
+
+def closed(path: Path | None) -> StoreClosedError:
+    """The error for a store that is used after it was closed.
+
+    Example:
+        >>> closed(None)
+        StoreClosedError('The store was closed, and what was in memory is gone. Use Store(path) ...
+    """
+    if path is None:
+        return StoreClosedError(
+            "The store was closed, and what was in memory is gone. Use Store(path) with a file "
+            "for runs that are to stay."
+        )
+    return StoreClosedError(
+        f"The store {path} was closed, so nothing more can be recorded in it. Open it again with "
+        "Store(path).",
+        path=str(path),
+    )
+
+
+def corrupt(what: str, **facts: Any) -> StoreCorruptError:
+    """The error for what is not in the store as it was written.
+
+    Example:
+        >>> corrupt("Run r_1 is missing", run_id="r_1")
+        StoreCorruptError('Run r_1 is missing. Restore the store from a copy; ...
+    """
+    return StoreCorruptError(
+        f"{what}. Restore the store from a copy; store.verify() lists everything that is damaged.",
+        **facts,
+    )
 
 
 @contextlib.contextmanager

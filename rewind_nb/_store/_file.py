@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rewind_nb._store._errors import name_error
-from rewind_nb.errors import StoreError, StoreFormatError, StoreReadOnlyError
+from rewind_nb.errors import StoreError, StoreFormatError, StoreMovedError, StoreReadOnlyError
 
 try:
     import fcntl
@@ -162,7 +162,7 @@ def check_same(path: Path, opened: Identity) -> None:
     """Refuse to go on with a file that is no longer the one at *path*.
 
     Raises:
-        StoreError: it was deleted, moved or replaced.
+        StoreMovedError: it was deleted, moved or replaced.
     """
     try:
         found = path.stat()
@@ -171,7 +171,7 @@ def check_same(path: Path, opened: Identity) -> None:
     if found is not None and (found.st_dev, found.st_ino) == opened:
         return
     what = "deleted or moved" if found is None else "replaced by another file"
-    raise StoreError(
+    raise StoreMovedError(
         f"The store {path} was {what} while it was open, so what would be written now would be "
         "lost. Put the file back, or open the store anew with Store(path).",
         path=str(path),

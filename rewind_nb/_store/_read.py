@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import dialect
 
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._contents import damaged_blob
 from rewind_nb._store._engine import raw
+from rewind_nb._store._errors import corrupt
+from rewind_nb._store._ledger import is_short
+from rewind_nb._store._query import Query
 from rewind_nb._store._schema import (
     artifacts,
     blobs,
@@ -20,33 +21,11 @@ from rewind_nb._store._schema import (
     restored,
     runs,
     steps,
-    storable,
 )
-from rewind_nb.errors import StoreCorruptError
 
 StepKey = tuple[str, str, int, int]  # run_id, path, seq, attempt
 LAST = "\U0010ffff"  # after every other character
 p = sa.bindparam
-
-
-class Query:
-    """A select that is compiled once, with a parameter for each `p`."""
-
-    def __init__(self, select: sa.Select[Any] | sa.CompoundSelect[Any]) -> None:
-        compiled = select.compile(dialect=dialect(paramstyle="qmark"))
-        self._sql = str(compiled)
-        self._names = compiled.positiontup or []
-        self._given = compiled.params
-
-    def __call__(self, connection: sa.Connection, **given: Any) -> list[tuple[Any, ...]]:
-        """The rows found."""
-        values = {**self._given, **given}
-        return (
-            raw(connection)
-            .execute(self._sql, [storable(values[name]) for name in self._names])
-            .fetchall()
-        )
-
 
 # -- runs ---------------------------------------------------------------------------------
 
@@ -111,9 +90,7 @@ def lineage(connection: sa.Connection, run_id: str) -> list[tuple[RunRow, int]]:
             whose = (
                 f"Run {line[-1][0].id} is a fork of {wanted}, which" if line else f"Run {wanted}"
             )
-            raise StoreCorruptError(
-                f"{whose} is missing. Restore the store from a copy.", run_id=wanted
-            )
+            raise corrupt(f"{whose} is missing", run_id=wanted)
         row, own_end = found.pop(wanted)
         line.append((row, own_end))
         wanted = row.parent if row.at > 0 or row.tail is not None else None
@@ -152,9 +129,7 @@ def step_count(connection: sa.Connection, run_id: str) -> int:
     """
     highest = _COUNT(connection, run_id=run_id, path="")[0][0]
     if not isinstance(highest, int | None):
-        raise StoreCorruptError(
-            f"A step of run {run_id} has no number. Restore the store from a copy.", run_id=run_id
-        )
+        raise corrupt(f"A step of run {run_id} has no number", run_id=run_id)
     return 0 if highest is None else highest + 1
 
 
@@ -222,17 +197,21 @@ def call_rows(connection: sa.Connection, key: StepKey) -> list[CallRow]:
     rows = [read_row(CallRow, found) for found in _CALLS(connection, **at)]
     counted = _CALL_COUNT(connection, **at)
     if counted and counted[0][0] != len(rows):
-        raise StoreCorruptError(
+        raise corrupt(
             f"Step {key[2]} of run {key[0]} made {counted[0][0]} call(s), and the store holds "
-            f"{len(rows)} of them. Restore the store from a copy; store.verify() lists "
-            "everything that is damaged.",
+            f"{len(rows)} of them",
             row=at,
         )
     return sorted(rows, key=lambda row: (row.branch, row.idx))
 
 
 def artifact_rows(connection: sa.Connection, key: StepKey) -> list[ArtifactRow]:
-    """The files one attempt at a step made, by name."""
+    """The files one attempt at a step made, by name.
+
+    Raises:
+        StoreCorruptError: the run made more than there are.
+    """
+    _check_artifacts(connection, key[0])
     at = dict(zip(schema.STEP_KEY, key, strict=True))
     return [read_row(ArtifactRow, found) for found in _ARTIFACTS(connection, **at)]
 
@@ -284,16 +263,25 @@ def playable_call(
         return None
     row = read_row(CallRow, found[0])
     if (row.fingerprint, row.n, row.epoch, row.playable) != (fingerprint, n, epoch, True):
-        raise StoreCorruptError(
+        raise corrupt(
             f"The store lists call {row.idx} of step {row.seq} of run {row.run_id} as the answer "
-            "to another request. Restore the store from a copy; store.verify() lists everything "
-            "that is damaged.",
+            "to another request",
             row=row,
         )
     return row
 
 
 def artifacts_of(connection: sa.Connection, run_id: str) -> list[ArtifactRow]:
-    """The files that a run's own steps made."""
+    """The files that a run's own steps made.
+
+    Raises:
+        StoreCorruptError: it made more than there are.
+    """
+    _check_artifacts(connection, run_id)
     query = sa.select(artifacts).where(artifacts.c.run_id == run_id)
     return [read_row(ArtifactRow, found) for found in connection.execute(query)]
+
+
+def _check_artifacts(connection: sa.Connection, run_id: str) -> None:
+    if is_short(raw(connection), "artifacts", run_id):
+        raise corrupt(f"Run {run_id} lacks one of its artifacts", run_id=run_id)

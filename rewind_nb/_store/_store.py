@@ -57,7 +57,7 @@ class Store:
         StoreReadOnlyError: it cannot be created or opened there.
         StoreCorruptError: it is damaged.
         StoreFullError: there is no space to create it.
-        StoreError: there is none to read.
+        StoreNotFoundError: there is none to read.
 
     Example:
         >>> store = Store(":memory:")

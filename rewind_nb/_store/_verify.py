@@ -1,8 +1,8 @@
 """`Store.verify()`: every hash of the store derived again from its bytes.
 
 Also what no single hash can say: that the structure of the file is sound, that what a row
-refers to is there, that a run has all its steps, and no run ended without them. Damage is
-collected, never raised: a report on a damaged store is what this is for.
+refers to is there, that a run has all its steps, that no run ended without them, and that no
+row is missing. Damage is collected, never raised: a report on a damaged store is what this is for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rewind_nb._store import _schema as schema
 from rewind_nb._store._chain import chain_at, tail_end
 from rewind_nb._store._contents import damaged, damaged_blob
 from rewind_nb._store._engine import raw
+from rewind_nb._store._ledger import missing_rows
 from rewind_nb._store._verify_runs import wrong_runs
 from rewind_nb._store._verify_values import wrong_blobs, wrong_values
 from rewind_nb.errors import StoreCorruptError
@@ -78,6 +79,7 @@ def verify_store(connection: sa.Connection) -> VerifyReport:
     }
     _count(problems, seen.references())
     _count(problems, seen.answers(opened))
+    _count(problems, missing_rows(opened))
     return VerifyReport(checked, tuple(dict.fromkeys(problems)))
 
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rewind_nb._store._engine import Database
-from rewind_nb._store._errors import name_error
+from rewind_nb._store._errors import closed, name_error
 from rewind_nb._store._transaction import transaction
-from rewind_nb.errors import RewindError, RunBusyError, StoreError
+from rewind_nb.errors import RewindError, RunBusyError
 
 LAZY_COMMIT_S = 0.05  # how long a batch that nobody waits for may stay in memory
 RETRY_S = 1.0  # how long after it could not be committed
@@ -112,15 +112,16 @@ class Writer:
         `LAZY_COMMIT_S`.
 
         Raises:
-            StoreError: the store cannot be written any more, or a batch that nobody looked
-                after could not be committed.
+            StoreClosedError: the store was closed.
+            StoreMovedError: its file is gone.
+            StoreError: a batch that nobody looked after could not be committed.
         """
         self._database.check()
         item = Waiting(statements, durable, not wake, Commit())
         with self._wake:
             self._raise_unseen()
             if self._closed:
-                raise StoreError("The store is closed. Open it again with Store(path).")
+                raise closed(self._database.path)
             self._waiting.append(item)
             self._urgent = self._urgent or wake
             if self._thread is None:

@@ -18,6 +18,7 @@ from rewind_nb.errors import ConfigError, NotEncodableError
 __all__ = ["compose", "temperature_of", "to_json"]
 
 RESERVED = ("messages", "stream")
+_MESSAGE = "{'role': 'user', 'content': '...'}"
 
 
 def compose(
@@ -52,22 +53,32 @@ def compose(
     if tool_result is not None:
         _append(messages, f"\n\nTool result:\n{tool_result}")
     fields = {name: value for name, value in params.items() if value is not None}
-    if not isinstance(fields.get("model", model), str):
-        raise ConfigError(f"model={fields['model']!r} is not the name of a model. Pass a str.")
+    named = fields.get("model", model)
+    if not isinstance(named, str) or not named.strip():
+        raise ConfigError(f"model={named!r} is not the name of a model. Pass a str.")
     return {"model": model, "messages": messages, **fields}
 
 
 def _messages(prompt: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    if not isinstance(prompt, Sequence) or not all(isinstance(m, Mapping) for m in prompt):
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes):
         raise ConfigError(
-            "the prompt must be a str or a list of messages such as "
-            f"{{'role': 'user', 'content': '...'}}, not {type(prompt).__name__}."
+            f"the prompt must be a str or a list of messages such as {_MESSAGE}, not "
+            f"{type(prompt).__name__}."
         )
     if not prompt:
         raise ConfigError("the list of messages is empty. Pass at least one message.")
-    return [dict(message) for message in prompt if isinstance(message, Mapping)]
+    return [_message(message, index) for index, message in enumerate(prompt)]
+
+
+def _message(message: Any, index: int) -> dict[str, Any]:
+    if isinstance(message, Mapping):
+        return dict(message)
+    raise ConfigError(
+        f"item {index} of the list of messages is of type {type(message).__name__}. A message is "
+        f"a dict such as {_MESSAGE}."
+    )
 
 
 def _append(messages: list[dict[str, Any]], text: str) -> None:
@@ -105,6 +116,9 @@ def temperature_of(value: float | None) -> float | None:
     """A temperature in its one form: 0 and 0.0 are the same request."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"temperature={value!r} is not a number. Use 0.0 to 2.0, or None.")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value < math.inf:
+        raise ConfigError(
+            f"temperature={value!r} is not a finite number of 0 or more. Use 0.0 to 2.0, or None."
+        )
     return float(value)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rewind_nb._describe import short
 from rewind_nb._model import CallRow, Override
 from rewind_nb._store import Store
 from rewind_nb.capture._context import (
@@ -21,6 +22,7 @@ from rewind_nb.capture._context import (
     StepContext,
     _branch,
 )
+from rewind_nb.capture._messages import check_messages
 from rewind_nb.errors import OverrideError, did_you_mean
 
 
@@ -180,17 +182,29 @@ def _request_json(store: Store, row: CallRow) -> dict[str, Any]:
 
 def _check_model(override: Override, recorded: dict[str, Any]) -> None:
     kind, value = override.kind, override.value
+    if kind == "messages":
+        check_messages(value)
+    else:
+        _check_value(kind, value)
     if kind == "prompt":
         _last_user(recorded.get("messages"))
-    wanted = _WANTED[kind]
-    if not wanted[1](value):
-        shown = "" if kind in ("messages", "params") else f"; it got {type(value).__name__}"
-        raise OverrideError(f"{kind}= takes {wanted[0]}{shown}.", override=kind)
-    if kind == "params":
+    elif kind == "params":
         _check_params(value)
-    elif kind == "messages":
-        check_messages(value)
     _check_sendable(kind, value)
+
+
+def _check_value(kind: str, value: Any, name: str | None = None) -> None:
+    """Refuse a value that cannot stand where an override of *kind* would put it."""
+    wanted, fits = _WANTED[kind]
+    if not fits(value):
+        raise OverrideError(
+            f"{name or f'{kind}='} takes {wanted}; it got {_got(value)}.", override=kind
+        )
+
+
+def _got(value: Any) -> str:
+    """A value as an error quotes it, with its type: a wrong one may look right."""
+    return f"{short(value, 40)} ({type(value).__name__})"
 
 
 def _is_text(value: Any) -> bool:
@@ -208,14 +222,13 @@ def _is_answer(value: Any) -> bool:
 
 
 _WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "prompt": ("a str", _is_text),
-    "model": ("the name of a model, a str", lambda v: isinstance(v, str) and bool(v)),
-    "temperature": ("a finite number >= 0", _is_temperature),
+    "prompt": ("the text of the last user message, a str", _is_text),
+    "model": ("the name of a model, a str", lambda v: isinstance(v, str) and bool(v.strip())),
+    "temperature": ("a finite number, 0 or more", _is_temperature),
     "params": (
-        "a dict of request fields (None removes one)",
-        lambda v: isinstance(v, Mapping) and all(isinstance(k, str) for k in v),
+        "a dict of request fields by name, at least one (None removes a field)",
+        lambda v: isinstance(v, Mapping) and bool(v) and all(isinstance(k, str) for k in v),
     ),
-    "messages": ("a list of messages", lambda v: isinstance(v, list)),
     "response": (
         "the text of the answer (a str; for JSON, json.dumps(...)) or a whole body with 'choices'",
         _is_answer,
@@ -226,69 +239,46 @@ _WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def _check_params(params: Mapping[str, Any]) -> None:
     for name in ("model", "messages"):
         if name in params and params[name] is None:
-            raise OverrideError(f"params= cannot remove {name!r}: every request has it.")
+            raise OverrideError(
+                f"params= cannot remove {name!r}: every request has it.", override="params"
+            )
+    for name in ("model", "temperature"):
+        if params.get(name) is not None:
+            _check_value(name, params[name], f"{name!r} in params=")
     if params.get("messages") is not None:
-        check_messages(params["messages"])
+        check_messages(params["messages"], "params")
     if params.get("stream"):
-        raise OverrideError("params= cannot ask for a stream: the caller reads a whole answer.")
+        raise OverrideError(
+            "params= cannot ask for a stream: the caller reads a whole answer. Leave 'stream' out.",
+            override="params",
+        )
 
 
 def _check_sendable(kind: str, value: Any) -> None:
     """Refuse what no request or answer could carry."""
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise OverrideError(
-            f"{kind}= cannot be sent as JSON: {error}. Use text, numbers, booleans, None, lists "
-            "and dicts.",
-            override=kind,
-        ) from error
-
-
-def check_messages(messages: Any) -> None:
-    """Refuse a message list that a provider would refuse.
-
-    Raises:
-        OverrideError: not a list of messages with roles, or a tool result that does not
-            pair with a tool call before it.
-    """
-    if not isinstance(messages, list) or not messages:
-        raise OverrideError("messages= takes a non-empty list of messages.", override="messages")
-    pending: list[str] = []
-    for index, message in enumerate(messages):
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise OverrideError(
-                f"messages[{index}] has no 'role': a message is a dict with 'role' and 'content'.",
-                override="messages",
-            )
-        if message["role"] == "tool":
-            if message.get("tool_call_id") not in pending:
-                raise OverrideError(
-                    f"messages[{index}] is the result of tool call "
-                    f"{message.get('tool_call_id')!r}, which no message before it made. "
-                    f"{did_you_mean(str(message.get('tool_call_id')), pending)}",
-                    override="messages",
-                )
-            pending.remove(message["tool_call_id"])
-            continue
-        _refuse_unanswered(pending, index)
-        pending = [str(c.get("id")) for c in message.get("tool_calls") or []]
-    _refuse_unanswered(pending, len(messages))
-
-
-def _refuse_unanswered(pending: list[str], index: int) -> None:
-    if pending:
-        raise OverrideError(
-            f"The tool call {pending[0]!r} has no result before messages[{index}]. "
-            "Providers refuse such a list; add the tool message that answers it.",
-            override="messages",
-        )
+    except UnicodeEncodeError:
+        reason = "it holds a lone surrogate, which is no character"
+    except ValueError:
+        reason = "it holds NaN or an infinity"
+    except TypeError as error:
+        reason = str(error)
+    else:
+        return
+    raise OverrideError(
+        f"{kind}= cannot be sent as JSON: {reason}. Use text, finite numbers, booleans, None, "
+        "lists and dicts.",
+        override=kind,
+    )
 
 
 def _check_args(override: Override, recorded: Mapping[str, Any], tool: str) -> None:
     if not isinstance(override.value, Mapping) or not override.value:
         raise OverrideError(
-            "tool_args= takes a dict of the arguments to replace.", override="tool_args"
+            "tool_args= takes a dict of the arguments to replace, at least one; it got "
+            f"{_got(override.value)}.",
+            override="tool_args",
         )
     for name in override.value:
         if name not in recorded:
