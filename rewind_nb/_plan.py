@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec, _patch
+from rewind_nb._describe import short
 from rewind_nb._model import CallRow, Override, StepRow
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed, Trajectory, survives
@@ -136,7 +137,7 @@ def _plan_output(target: Target, value: Any) -> Planned:
     recorded = _writes(target)
     value, callback = _produced(target, "output", value, _writes(target) if finished else None)
     if not isinstance(value, Mapping) or not value:
-        raise OverrideError("output= takes a dict of what the step writes.", override="output")
+        raise _not_a_dict("output", "a dict of what the step writes", value)
     allowed = list(recorded) if finished else list(target.declared.get("writes", ()))
     _check_keys(target, "output", value, allowed, "wrote" if finished else "declares to write")
     if not finished and set(value) != set(allowed):
@@ -191,7 +192,7 @@ def _plan_state(target: Target, value: Any) -> Planned:
     recorded = {k: target.store.value(h) for k, h in observed.items() if h is not None}
     value, callback = _produced(target, "state", value, recorded)
     if not isinstance(value, Mapping) or not value:
-        raise OverrideError("state= takes a dict of state fields.", override="state")
+        raise _not_a_dict("state", "a dict of state fields", value)
     for key in value:
         if key not in observed:
             raise _unread(target, str(key), list(observed))
@@ -227,7 +228,7 @@ def _plan_inputs(target: Target, value: Any) -> Planned:
     recorded = {k: target.store.value(h) for k, h in target.row.inputs}
     value, callback = _produced(target, "inputs", value, recorded)
     if not isinstance(value, Mapping) or not value:
-        raise OverrideError("inputs= takes a dict of runtime inputs.", override="inputs")
+        raise _not_a_dict("inputs", "a dict of runtime inputs", value)
     declared = target.declared
     names = [*declared.get("inputs", ()), *declared.get("optional_inputs", ())]
     _check_keys(target, "inputs", value, names, "takes the inputs")
@@ -319,6 +320,13 @@ def _near(name: str, known: Sequence[str]) -> str:
     """Near misses, where the message lists the names already."""
     hint = did_you_mean(name, known)
     return f" {hint}" if hint.startswith("Did") else ""
+
+
+def _not_a_dict(kind: str, wanted: str, value: Any) -> OverrideError:
+    got = (
+        "an empty one" if isinstance(value, Mapping) else f"{short(value)} ({type(value).__name__})"
+    )
+    return OverrideError(f"{kind}= takes {wanted}; it got {got}.", override=kind)
 
 
 def _check_keys(

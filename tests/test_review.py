@@ -871,3 +871,13 @@ def test_an_application_that_was_never_driven_is_halted_before_its_first_step(st
     run = store.run(app.uid)
     assert (run.status, run.next_action, len(run)) == ("halted", "count", 0)
     assert rw.resume(run).status == "complete"
+
+
+@pytest.mark.parametrize("kind", ["output", "state", "inputs"])
+def test_an_override_that_is_no_dict_says_what_it_got(store, kind):
+    rw = Rewind(apps.loop_app(), store=store)
+    run = rw.run()
+    with pytest.raises(OverrideError, match=rf"{kind}= takes a dict .*; it got \[1\] \(list\)"):
+        rw.fork(run, "count", **{kind: [1]})
+    with pytest.raises(OverrideError, match=rf"{kind}= takes a dict .*; it got an empty one"):
+        rw.fork(run, "count", **{kind: {}})
