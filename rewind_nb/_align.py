@@ -124,12 +124,13 @@ def facing(pairs: Sequence[Pair], whole: Gap) -> Iterator[Gap]:
         >>> [row.sizes for row in facing([(0, 1)], Gap(0, 2, 0, 4))]
         [(0, 1), (1, 1), (1, 1), (0, 1)]
     """
-    for gap, pair in zip_longest(between(pairs, whole), pairs):
-        for k in range(max(gap.sizes)):
-            b, a = min(gap.b0 + k, gap.b1), min(gap.a0 + k, gap.a1)
-            yield Gap(b, min(b + 1, gap.b1), a, min(a + 1, gap.a1))
-        if pair:
-            yield Gap(pair[0], pair[0] + 1, pair[1], pair[1] + 1)
+    b, a = whole.b0, whole.a0
+    for i, j in (*pairs, (whole.b1, whole.a1)):
+        for k in range(max(i - b, j - a)):
+            yield Gap(min(b + k, i), min(b + k + 1, i), min(a + k, j), min(a + k + 1, j))
+        if i < whole.b1:  # a pair, not the end
+            yield Gap(i, i + 1, j, j + 1)
+        b, a = i + 1, j + 1
 
 
 def best_pairs(before: int, after: int, similarity: Callable[[int, int], float]) -> list[Pair]:
@@ -213,10 +214,17 @@ def _few_edits(
     """The pairs that the shortest edit script keeps, or None where the script is long.
 
     Myers' greedy search. A diagonal is ``i - j``; ``reach[diagonal]`` is the furthest i
-    on it for the edits spent so far. Each round's start is kept for the way back.
+    on it for the edits spent so far. Each round's start is kept for the way back. The search
+    for a script that is too long costs the most, so it is not begun where the items alone,
+    whatever their order, say that it will be.
     """
     n, m = gap.sizes
     limit = min(n + m, MAX_EDITS, max(MIN_EDITS, EDIT_BUDGET // (n + m)))
+    in_both = _in_both(before, after, gap)
+    if not in_both:
+        return []
+    if n + m - 2 * in_both > limit:
+        return None
     reach = {1: 0}
     rounds: list[dict[int, int]] = []
     for edits in range(limit + 1):
@@ -229,6 +237,17 @@ def _few_edits(
         if reach.get(n - m, 0) >= n:
             return gap.absolute(_walk_back(rounds, n, m))
     return None
+
+
+def _in_both(before: Sequence[Hashable], after: Sequence[Hashable], gap: Gap) -> int:
+    """How many items the runs could share at most: each as often as both have it."""
+    left = Counter(before[gap.b0 : gap.b1])
+    found = 0
+    for item in after[gap.a0 : gap.a1]:
+        if left.get(item):
+            left[item] -= 1
+            found += 1
+    return found
 
 
 def _start(reach: dict[int, int], diagonal: int, edits: int) -> int:

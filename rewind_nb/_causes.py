@@ -10,12 +10,15 @@ chain of causes can go round in a circle.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from functools import cached_property
 from typing import NamedTuple
 
-from rewind_nb._changes import Pair
-from rewind_nb._run import read_overrides
+from rewind_nb import _codec
+from rewind_nb._changes import Pair, Side
+from rewind_nb._describe import describe_override
+from rewind_nb._run import Step, read_overrides
 from rewind_nb._trajectory import survives
 
 MAX_CHAINS = 64
@@ -27,6 +30,21 @@ class Link(NamedTuple):
     seq: int
     action: str
     path: str
+
+
+class Given(NamedTuple):
+    """An override that one of two runs was given at a step, and the other was not.
+
+    Attributes:
+        side: the run that was given it, ``before`` or ``after``.
+        words: what it replaces, such as ``replace report.total = 1200``.
+    """
+
+    side: Side
+    seq: int
+    action: str
+    visit: int
+    words: str
 
 
 class _Chain(NamedTuple):
@@ -66,6 +84,21 @@ class Causes:
         if not causes and pair.shown.live_calls:
             causes.append("asked anew: another answer")
         return "; ".join(causes) or "not from its reads: hidden state, clock or chance"
+
+    def given(self) -> Iterator[Given]:
+        """The overrides that only one side was given, in execution order."""
+        for pair in self.pairs:
+            if pair.before and pair.after and pair.before.override == pair.after.override:
+                continue
+            ours, theirs = (_overrides(step) for step in pair)
+            sides: tuple[tuple[Side, Step | None, dict[bytes, str], dict[bytes, str]], ...] = (
+                ("before", pair.before, ours, theirs),
+                ("after", pair.after, theirs, ours),
+            )
+            for side, step, own, others in sides:
+                for words in (own[key] for key in own if key not in others):
+                    assert step is not None  # noqa: S101  (it has an override)
+                    yield Given(side, step.seq, step.action, step.visit, words)
 
     def entering(self, n: int) -> list[str]:
         """The state keys that an override of one side, or another one of each, set there."""
@@ -158,6 +191,14 @@ class Causes:
         step = self.pairs[writer].shown
         removed = "" if self.pairs[writer].after else "removed "
         return f"{key!r} ({removed}step {step.seq} {step.action!r})"
+
+
+def _overrides(step: Step | None) -> dict[bytes, str]:
+    """What a step was given, in words, by its encoding."""
+    if step is None or step.override is None:
+        return {}
+    given = read_overrides(step.store, step.override)
+    return {_codec.encode(astuple(override)): describe_override(override) for override in given}
 
 
 def _overridden(pair: Pair) -> bool:

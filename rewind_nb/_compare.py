@@ -3,60 +3,39 @@
 Steps are aligned by (path, action, visit), never by index, so that a loop that ran once
 more does not shift everything after it. Values are compared by their encoding. A change's
 cause is what the step was seen to read and had changed before it; followed back, key by
-key, that leads to the override. `_changes` and `_causes` find these, one pair at a time.
+key, that leads to the override. `_fields` and `_causes` find these, one pair at a time.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rewind_nb._align import align
-from rewind_nb._causes import Causes, Link
-from rewind_nb._changes import (
-    Change,
-    Delta,
-    Pair,
-    error_text,
-    field_changes,
-    node_changes,
-    text_changes,
-)
-from rewind_nb._describe import plural
+from rewind_nb._causes import Causes, Given, Link
+from rewind_nb._changes import ArtifactChange, Change, Outcome, Pair, Side, error_text, only_side
+from rewind_nb._describe import plural, short
 from rewind_nb._divergence import Divergence
-from rewind_nb._path import bracket
+from rewind_nb._fields import Fields
 from rewind_nb._run import Run, Step
-from rewind_nb._store._read import StepKey
 from rewind_nb.errors import NotFoundError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ArtifactChange", "Change", "Diff", "Link", "Outcome", "Pair", "compare", "error_text"]
-
-
-class ArtifactChange(NamedTuple):
-    """A file by its hash in each run; None where a run has none of that name."""
-
-    name: str
-    before: str | None
-    after: str | None
-
-    @property
-    def same(self) -> bool:
-        """Whether the bytes are the same."""
-        return self.before == self.after
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the two runs ended."""
-
-    before: str
-    after: str
-    changed: tuple[str, ...]  # top-level fields of the final state that differ
+__all__ = [
+    "ArtifactChange",
+    "Change",
+    "Diff",
+    "Given",
+    "Link",
+    "Outcome",
+    "Pair",
+    "compare",
+    "error_text",
+]
 
 
 class Diff:
@@ -92,7 +71,7 @@ class Diff:
         return (
             all(pair.same for pair in self.pairs)
             and self.a.state_hash == self.b.state_hash
-            and not any(any(self._artifact_changes(pair)) for pair in self.pairs)
+            and not any(any(self._fields.files(pair)) for pair in self.pairs)
         )
 
     @cached_property
@@ -115,7 +94,12 @@ class Diff:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Every field that differs, in execution order."""
-        return tuple(change for _, change in self._placed)
+        return tuple(self._placed[0])
+
+    @property
+    def changed_steps(self) -> int:
+        """How many steps differ in some field, those that only one run took included."""
+        return len({(change.action, change.visit) for change in self.changes})
 
     @cached_property
     def divergence(self) -> Divergence | None:
@@ -127,10 +111,26 @@ class Diff:
             first.seq, first.action, first.visit, first.path, first.before, first.after, first.cause
         )
 
+    @cached_property
+    def overrides(self) -> tuple[Given, ...]:
+        """The overrides that set the runs apart: each that only one of them was given.
+
+        One that equals what was recorded is among them, though it changed nothing.
+        """
+        sides: tuple[tuple[Side, Run], ...] = (("before", self.a), ("after", self.b))
+        both = "" if self.ancestor is None else self.ancestor.id  # what it was given, both have
+        idle = [given for side, run in sides if run.id != both for given in _idle(side, run)]
+        return (*self._causes.given(), *idle)
+
     @property
     def cause(self) -> str | None:
-        """The override that sets the second run apart from the first, in words."""
-        return self.b.override_words if self.b.overrides else None
+        """The overrides that set the runs apart, in words; None where there are none.
+
+        Each is followed by its side, unless all were given to the second run.
+        """
+        all_after = all(given.side == "after" for given in self.overrides)
+        words = (g.words if all_after else f"{g.words} ({g.side})" for g in self.overrides)
+        return "; ".join(words) or None
 
     @cached_property
     def artifacts(self) -> tuple[ArtifactChange, ...]:
@@ -183,12 +183,13 @@ class Diff:
             NotFoundError: nothing changed at this path; the message lists what did.
         """
         within = (f"{path}.", f"{path}[")
-        found = [n for n, c in self._placed if c.path == path]
-        found = found or [n for n, c in self._placed if c.path.startswith(within)]
+        changes, ends = self._placed
+        found = [i for i, c in enumerate(changes) if c.path == path]
+        found = found or [i for i, c in enumerate(changes) if c.path.startswith(within)]
         if not found:
-            changed = dict.fromkeys(c.path for c in self.changes)
+            changed = dict.fromkeys(c.path for c in changes)
             raise NotFoundError(f"Nothing changed at {path!r}. {did_you_mean(path, changed)}")
-        return self._causes.chains(found[-1], path)
+        return self._causes.chains(bisect_right(ends, found[-1]), path)
 
     # -- how ------------------------------------------------------------------------------
 
@@ -197,54 +198,12 @@ class Diff:
         return Causes(self.pairs)
 
     @cached_property
-    def _files(self) -> tuple[dict[StepKey, dict[str, str]], dict[StepKey, dict[str, str]]]:
-        return _files(self.a), _files(self.b)
+    def _fields(self) -> Fields:
+        return Fields(self.a, self.b, self.pairs, self._causes)
 
     @cached_property
-    def _placed(self) -> list[tuple[int, Change]]:
-        """The changes, each with the position of its pair."""
-        return [(n, change) for n in range(len(self.pairs)) for change in self._changes(n)]
-
-    def _changes(self, n: int) -> Iterator[Change]:
-        pair = self.pairs[n]
-        before, after = pair
-        if pair.shared:
-            return
-        if before is None or after is None:
-            ours, theirs = (None if s is None else s.status for s in pair)
-            for delta in text_changes("@step", ours, theirs):
-                yield Change.at(pair.shown, delta, "the path of execution changed")
-            return
-        yield from self._entering_changes(n, before, after)
-        deltas = [*self._artifact_changes(pair)]
-        if not pair.same or before.row.inputs != after.row.inputs:
-            deltas = [*field_changes(before, after), *deltas]
-        cause = self._causes.words(n) if deltas else ""
-        yield from (Change.at(pair.shown, delta, cause) for delta in deltas)
-
-    def _entering_changes(self, n: int, before: Step, after: Step) -> Iterator[Change]:
-        """State that differs as it enters a step without any step having written it."""
-        overridden = self._causes.entering(n)
-        first = n == 0 and before.seq == after.seq == 0
-        if not first and not overridden:
-            return
-        ours = dict(self.a.entering_manifest(before))
-        theirs = dict(self.b.entering_manifest(after))
-        for key in dict.fromkeys([*ours, *theirs]) if first else overridden:
-            if ours.get(key) == theirs.get(key):
-                continue
-            cause = "override" if key in overridden else "another initial state"
-            for delta in node_changes(before, ours.get(key), theirs.get(key), "", key):
-                yield Change.at(after, delta, cause)
-
-    def _artifact_changes(self, pair: Pair) -> Iterator[Delta]:
-        """The files that a step both sides have made with other bytes, or on one side only."""
-        before, after = pair
-        if before is None or after is None:
-            return
-        ours, theirs = self._files[0].get(before.key, {}), self._files[1].get(after.key, {})
-        for name in dict.fromkeys([*ours, *theirs]):
-            yield from text_changes(bracket("@artifacts", name), ours.get(name), theirs.get(name))
+    def _placed(self) -> tuple[list[Change], list[int]]:
+        return self._fields.changes()
 
     # -- showing --------------------------------------------------------------------------
 
@@ -255,13 +214,18 @@ class Diff:
 
     def __repr__(self) -> str:
         if self.identical:
-            return f"<Diff {self.a.id} = {self.b.id}: identical, {len(self.pairs)} steps>"
-        changed = len({(c.action, c.visit) for c in self.changes})
-        return (
-            f"<Diff {self.a.id} -> {self.b.id}: {plural(len(self.changes), 'change')} in "
-            f"{plural(changed, 'step')}, {plural(self.shared_steps, 'step')} shared; "
-            f"first: {self.divergence}>"
-        )
+            return f"<Diff {self.a.id} = {self.b.id}: identical, {plural(len(self.pairs), 'step')}>"
+        first = "" if self.divergence is None else f"; first: {self._in_words(self.divergence)}"
+        counted = f"{plural(len(self.changes), 'change')} in {plural(self.changed_steps, 'step')}"
+        shared = f"{plural(self.shared_steps, 'step')} shared"
+        return f"<Diff {self.a.id} -> {self.b.id}: {counted}, {shared}{first}>"
+
+    def _in_words(self, first: Divergence) -> str:
+        visit = f" (visit {first.visit})" if first.visit > 1 else ""
+        step = f"step {first.seq} {first.action!r}{visit}"
+        if side := only_side(first):
+            return f"{step} only in {(self.a if side == 'before' else self.b).id} ({first.why})"
+        return f"{step} {first.path}: {short(first.before)} -> {short(first.after)} ({first.why})"
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html
@@ -278,14 +242,11 @@ def _key(step: Step) -> tuple[str, str, int]:
     return (step.path, step.action, step.visit)
 
 
-def _files(run: Run) -> dict[StepKey, dict[str, str]]:
-    """The hashes of a run's artifacts by name, for each step that made any."""
-    made: dict[StepKey, dict[str, str]] = {}
-    for artifact in run.artifacts:
-        row = artifact._row  # noqa: SLF001
-        key = (row.run_id, row.path, row.seq, row.attempt)
-        made.setdefault(key, {})[artifact.name] = artifact.sha256
-    return made
+def _idle(side: Side, run: Run) -> Iterator[Given]:
+    """The override of a fork that equals what was recorded, so that no step was given it."""
+    if run.overrides and run.origin and all(step.run_id != run.id for step in run.steps):
+        step = run[run.origin.at]
+        yield Given(side, step.seq, step.action, step.visit, run.override_words)
 
 
 def _lineage(run: Run) -> Iterator[Run]:

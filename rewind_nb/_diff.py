@@ -20,21 +20,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from rewind_nb._items import Node, item_rows, node_bytes, strict_equal
+from rewind_nb._items import CONTAINERS, Node, item_rows, node_bytes, strict_equal
 from rewind_nb._path import MISSING, Missing, bracket, join
 
-__all__ = ["MISSING", "Delta", "Kind", "Missing", "Node", "diff_nodes", "strict_equal"]
+__all__ = ["MISSING", "Delta", "Kind", "Known", "Missing", "Node", "diff_nodes", "strict_equal"]
 
 Kind = Literal["changed", "added", "removed", "type", "order"]
 
-CONTAINERS = frozenset({dict, list})
+SMALL = 32  # children and changes of a pair that is remembered
+REMEMBERED = 1 << 16  # pairs
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(NamedTuple):
     """One change between two values.
 
     Attributes:
@@ -65,8 +64,13 @@ class _Pair(NamedTuple):
 
 _Found = Iterator[Delta | _Pair]
 
+Known = dict[tuple[int, int], tuple[_Pair, list[Delta]]]
+"""Pairs and their changes, by the identities of their nodes."""
 
-def diff_nodes(before: Node, after: Node, path: str = "") -> list[Delta]:
+
+def diff_nodes(
+    before: Node, after: Node, path: str = "", known: Known | None = None
+) -> list[Delta]:
     """All changes from one node to another, in document order.
 
     Empty exactly where the nodes are `strict_equal`.
@@ -75,6 +79,8 @@ def diff_nodes(before: Node, after: Node, path: str = "") -> list[Delta]:
         before: an encoded value.
         after: an encoded value.
         path: where both stand, the start of every path in the result.
+        known: the changes of small pairs seen before, for calls with versions of one value,
+            which share parts; what is new is added.
 
     Example:
         >>> for delta in diff_nodes({"a": [1, 2, 4]}, {"a": [1, 2, 3, 4], "b": None}):
@@ -83,16 +89,45 @@ def diff_nodes(before: Node, after: Node, path: str = "") -> list[Delta]:
         Delta(path='b', before=<missing>, after=None, kind='added')
     """
     deltas: list[Delta] = []
-    open_nodes: list[_Found] = [iter([_Pair(path, before, after)])]
-    while open_nodes:
-        found = next(open_nodes[-1], None)
+    whole = _Pair(path, before, after)
+    open_pairs = [(whole, 0, _compare(path, before, after))]
+    while open_pairs:
+        pair, first, children = open_pairs[-1]
+        found = next(children, None)
         if found is None:
-            open_nodes.pop()
+            open_pairs.pop()
+            if known is not None:
+                _remember(known, pair, deltas, first)
         elif isinstance(found, Delta):
             deltas.append(found)
+        elif known and (same := known.get((id(found.before), id(found.after)))):
+            deltas += _moved(same[0].path, same[1], found.path)
         else:
-            open_nodes.append(_compare(found.path, found.before, found.after))
+            children = _compare(found.path, found.before, found.after)
+            open_pairs.append((found, len(deltas), children))
     return deltas
+
+
+def _remember(known: Known, pair: _Pair, deltas: list[Delta], first: int) -> None:
+    """Note the changes of a small pair, all those from *first* on.
+
+    The pair is noted with them: as long as its nodes are there, no others have their identity.
+    """
+    path, before, after = pair
+    small = len(deltas) - first <= SMALL and all(
+        type(node) in CONTAINERS and len(node) <= SMALL for node in (before, after)
+    )
+    if small and path:  # a path is not joined to an empty one as to another
+        if len(known) >= REMEMBERED:
+            known.clear()
+        known[id(before), id(after)] = (pair, deltas[first:])
+
+
+def _moved(source: str, deltas: list[Delta], target: str) -> list[Delta]:
+    """The changes of a pair that stands at another path now."""
+    if source == target:
+        return deltas
+    return [delta._replace(path=target + delta.path[len(source) :]) for delta in deltas]
 
 
 def _type(node: Node) -> tuple[str, Any]:
@@ -207,13 +242,13 @@ def _tuple(path: str, before: Node, after: Node) -> _Found:
 
 
 def _list(path: str, before: list[Node], after: list[Node]) -> _Found:
-    for row in item_rows(before, after):
-        if row.sizes == (0, 1):
-            yield Delta(join(path, row.a0), MISSING, after[row.a0], "added")
-        elif row.sizes == (1, 0):
-            yield Delta(join(path, row.b0), before[row.b0], MISSING, "removed")
+    for b0, b1, a0, a1 in item_rows(before, after):
+        if b0 == b1:
+            yield Delta(join(path, a0), MISSING, after[a0], "added")
+        elif a0 == a1:
+            yield Delta(join(path, b0), before[b0], MISSING, "removed")
         else:
-            yield _Pair(join(path, row.a0), before[row.b0], after[row.a0])
+            yield _Pair(join(path, a0), before[b0], after[a0])
 
 
 _WALKS: dict[str, Callable[[str, Node, Node], _Found]] = {

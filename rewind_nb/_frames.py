@@ -13,7 +13,6 @@ itself; sum tokens over those rows only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -23,11 +22,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from rewind_nb import _codec
+from rewind_nb._codec._reread import Pool
 from rewind_nb._compare import Diff
+from rewind_nb._leaves import Known, leaves
 from rewind_nb._model import CallRow, ErrorInfo, Usage
-from rewind_nb._path import bracket, join
+from rewind_nb._path import join
 from rewind_nb._run import Run, Step
 from rewind_nb._store import _read
+from rewind_nb._store._nodes import Nodes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -174,8 +176,7 @@ def changes_df(diff: Diff) -> pd.DataFrame:
         >>> changes_df(rw.diff(run, fork)).path[0]  # doctest: +SKIP
         'analysis.groups.Adelie.total'
     """
-    rows = (tuple(getattr(change, name) for name in CHANGE_COLUMNS) for change in diff.changes)
-    return _frame(rows, CHANGE_COLUMNS)
+    return _frame(map(attrgetter(*CHANGE_COLUMNS), diff.changes), CHANGE_COLUMNS)
 
 
 def run_graph(run: Run) -> nx.MultiDiGraph[int]:
@@ -246,49 +247,22 @@ def _call(call: CallRow) -> Row:
 
 
 def _field_rows(run: Run) -> Iterator[Row]:
+    nodes, known = Nodes(run.store, Pool()), Known()
     for step in run.steps:
+        place = (run.id, *_PLACE(step))
         for key, digest in step.row.writes:
-            node = _codec.parse(run.store.content(digest).data)
-            for path, value in _leaves(join("", key), node):
-                yield (run.id, *_PLACE(step), path, value, type(value).__name__)
-
-
-def _leaves(path: str, node: _codec.Node) -> Iterator[tuple[str, Any]]:
-    """The values below a node that have no parts of their own, decoded, in order."""
-    waiting = [(path, node)]
-    while waiting:
-        path, node = waiting.pop()
-        parts = list(_parts(path, node))
-        waiting += reversed(parts)
-        if not parts:
-            yield path, _codec.decode_node(node)
-
-
-def _parts(path: str, node: _codec.Node) -> Iterator[tuple[str, _codec.Node]]:
-    """What a diff looks into: items, keys and fields. Sets and all else are leaves."""
-    if isinstance(node, list):
-        yield from ((join(path, i), item) for i, item in enumerate(node))
-    elif isinstance(node, dict) and "$" not in node:
-        yield from ((join(path, key), value) for key, value in node.items())
-    elif isinstance(node, dict) and node["$"] == "dict":
-        named = all(type(key) is str for key, _ in node["v"])
-        for key, value in node["v"]:
-            if named:  # a dict that only had to be told from a tagged node
-                yield join(path, key), value
-                continue
-            text = json.dumps(key, ensure_ascii=False, separators=(",", ":"))
-            yield bracket(path, text), value
-    elif isinstance(node, dict) and node["$"] in ("tuple", "dataclass", "pydantic"):
-        for name in ("v", "extra", "private"):
-            yield from _parts(path, node.get(name))
+            for path, node in leaves(join("", key), nodes.node(digest), known):
+                value = node if type(node) is str else _codec.decode_node(node)
+                yield (*place, path, value, type(value).__name__)
 
 
 def _frame(rows: Iterable[Row], columns: Columns) -> pd.DataFrame:
     """A frame of exactly these columns and dtypes, however few the rows."""
     listed = list(rows)
-    by_column = zip(*listed, strict=True) if listed else ((),) * len(columns)
-    pairs = zip(columns.items(), by_column, strict=True)
-    return pd.DataFrame({name: pd.Series([*values], dtype=kind) for (name, kind), values in pairs})
+    named = enumerate(columns.items())
+    return pd.DataFrame(
+        {name: pd.Series([row[i] for row in listed], dtype=kind) for i, (name, kind) in named}
+    )
 
 
 def _moment(seconds: float) -> datetime:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Hashable, Iterator
-from itertools import groupby
+from itertools import compress, groupby, islice
+from operator import is_not
 from typing import Any
 
 from rewind_nb._align import Gap, best_pairs, common_subsequence, facing, gaps
@@ -21,10 +22,17 @@ Node = Any  # None | bool | int | float | str | list[Node] | dict[str, Node]
 
 MAX_LIKENESSES = 2_500  # pairs of items compared for likeness in one replaced run
 EXACT = frozenset({str, int, bool, type(None)})  # of one type, equal means strictly equal
+CONTAINERS = frozenset({dict, list})
+FEW = 16  # children that are looked at one by one
+MANY = 64  # nodes that are looked at one by one
 
 
 def strict_equal(before: Node, after: Node) -> bool:
     """Whether two nodes are equal by type, value and key order.
+
+    Two versions of a value share most of their parts, as the same objects, where they were
+    read one after the other. So what is one object is passed over, and of the rest a few
+    nodes are looked at one by one, before all of it is compared as bytes.
 
     Example:
         >>> strict_equal([1, "a"], [1, "a"]), strict_equal(1, 1.0), strict_equal(1, True)
@@ -36,9 +44,32 @@ def strict_equal(before: Node, after: Node) -> bool:
         return False
     if type(before) in EXACT:
         return bool(before == after)
-    if type(before) is float and before == after != 0:
-        return True
-    return node_bytes(before) == node_bytes(after)
+    left: list[tuple[Node, Node]] = []
+    waiting = [(before, after)]
+    for old, new in waiting:  # grows as it goes
+        kind = type(old)
+        if kind is not type(new):
+            return False
+        if kind in EXACT:
+            if old != new:
+                return False
+        elif kind not in CONTAINERS or len(waiting) > MANY:
+            left.append((old, new))
+        elif len(old) != len(new) or (kind is dict and list(old) != list(new)):
+            return False
+        else:
+            apart = _apart(old, new)
+            waiting += apart[:FEW]
+            if len(apart) > FEW:
+                left.append((old, new))
+    return all(node_bytes(old) == node_bytes(new) for old, new in left)
+
+
+def _apart(before: Node, after: Node) -> list[tuple[Node, Node]]:
+    """The first children, at most one more than a few, that are not one object on both sides."""
+    if type(before) is dict:
+        before, after = before.values(), after.values()
+    return [*islice(compress(zip(before, after, strict=True), map(is_not, before, after)), FEW + 1)]
 
 
 def node_bytes(node: Node) -> bytes:
@@ -64,11 +95,30 @@ def item_rows(before: list[Node], after: list[Node]) -> Iterator[Gap]:
 def _unequal_runs(before: list[Node], after: list[Node]) -> Iterator[Gap]:
     """The runs between the items that are equal on both sides."""
     runs = _edited_in_place(before, after)
-    for run in [Gap(0, len(before), 0, len(after))] if runs is None else runs:
+    for run in [_without_equal_ends(before, after)] if runs is None else runs:
         if run.sizes == (1, 1):
             yield run
         else:
             yield from gaps(_equal_items(before, after, run), run)
+
+
+def _without_equal_ends(before: list[Node], after: list[Node]) -> Gap:
+    """What is left of two lists behind an equal start and before an equal end."""
+    most = min(len(before), len(after))
+    start = _equal_start(before, after, most)
+    end = _equal_start(before[::-1], after[::-1], most - start)
+    return Gap(start, len(before) - end, start, len(after) - end)
+
+
+def _equal_start(before: list[Node], after: list[Node], most: int) -> int:
+    """How many of the first *most* items are equal."""
+    differing = (i for i in _not_one(before, after) if not strict_equal(before[i], after[i]))
+    return min(next(differing, most), most)
+
+
+def _not_one(before: list[Node], after: list[Node]) -> Iterator[int]:
+    """The positions that do not hold one object on both sides."""
+    return compress(range(min(len(before), len(after))), map(is_not, before, after))
 
 
 def _edited_in_place(before: list[Node], after: list[Node]) -> list[Gap] | None:
@@ -77,8 +127,10 @@ def _edited_in_place(before: list[Node], after: list[Node]) -> list[Gap] | None:
         return None
     if len(before) == 1:
         return [Gap(0, 1, 0, 1)]
-    differing = [i for i, old in enumerate(before) if not strict_equal(old, after[i])]
-    if len(differing) > len(before) // 4:
+    unequal = (i for i in _not_one(before, after) if not strict_equal(before[i], after[i]))
+    most = len(before) // 4
+    differing = [*islice(unequal, most + 1)]
+    if len(differing) > most:
         return None
     runs = groupby(enumerate(differing), lambda pair: pair[1] - pair[0])
     edges = ([i for _, i in run] for _, run in runs)
@@ -86,18 +138,15 @@ def _edited_in_place(before: list[Node], after: list[Node]) -> list[Gap] | None:
 
 
 def _equal_items(before: list[Node], after: list[Node], run: Gap) -> list[tuple[int, int]]:
-    pool: dict[bytes, bytes] = {}  # both sides share the key of an item that they share
-    old = [_item_key(node, pool) for node in before[run.b0 : run.b1]]
-    new = [_item_key(node, pool) for node in after[run.a0 : run.a1]]
+    old = [_key(node) for node in before[run.b0 : run.b1]]
+    pool = {key: key for key in old}  # both sides share the key of an item that they share
+    new = [pool.get(key, key) for key in map(_key, after[run.a0 : run.a1])]
     return run.absolute(common_subsequence(old, new))
 
 
-def _item_key(node: Node, pool: dict[bytes, bytes]) -> str | int | bytes:
-    """A hashable that is equal exactly where items are strictly equal."""
-    if type(node) is str or type(node) is int:
-        return node
-    key = node_bytes(node)
-    return pool.setdefault(key, key)
+def _key(node: Node) -> str | int | bytes:
+    """A hashable that is equal exactly where nodes are strictly equal."""
+    return node if type(node) is str or type(node) is int else node_bytes(node)
 
 
 def _likely_pairs(before: list[Node], after: list[Node], run: Gap) -> list[tuple[int, int]]:
@@ -130,10 +179,13 @@ def _headline(node: Node) -> Hashable:
     """What most likely names an item: its first field or element."""
     content = _content(node)
     if isinstance(content, dict):
-        return next(((key, node_bytes(value)) for key, value in content.items()), None)
-    if isinstance(content, list):
-        return next(map(node_bytes, content), None)
-    return node_bytes(node)
+        for field, value in content.items():
+            return field, _key(value)
+    elif isinstance(content, list):
+        return _key(content[0]) if content else None
+    else:
+        return _key(node)
+    return None
 
 
 def _content(node: Node) -> Node:

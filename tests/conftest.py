@@ -4,8 +4,11 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("no deadline", deadline=None)  # machines differ in speed
+hypothesis.settings.load_profile("no deadline")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import apps  # noqa: E402

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewind_nb._align import (
@@ -98,6 +98,7 @@ def test_common_items_of_short_sequences_are_the_most_there_can_be(before, after
     assert len(pairs) == lcs_length(before, after)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([3, 50, 10_000]))
 def test_common_items_of_long_sequences_are_equal_and_in_order(seed, alphabet):
     chance = random.Random(seed)
@@ -128,6 +129,33 @@ def test_many_edits_are_found_by_what_is_unique():
 
 def test_sequences_without_anything_in_common_have_no_pairs():
     assert common_subsequence(range(2_000), range(2_000, 5_000)) == []
+
+
+class Counted:
+    """An item that counts how often it is compared."""
+
+    compared = 0
+
+    def __init__(self, key):
+        self.key = key
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return self.key == other.key
+
+
+@pytest.mark.parametrize(("size", "shared"), [(100, 0), (1_000, 0), (1_000, 10)])
+def test_runs_with_little_in_common_are_not_searched_for_a_short_script(size, shared):
+    before = [Counted(k) for k in range(size)]
+    after = [Counted(k if k < shared else -k - 1) for k in reversed(range(size))]
+    Counted.compared = 0
+    pairs = common_subsequence(before, after)
+
+    assert len(pairs) == min(shared, 1)
+    assert Counted.compared < 20 * size
 
 
 @given(st.lists(st.integers(0, 30), unique=True))

@@ -4,7 +4,8 @@ import apps
 import pytest
 from burr.core import ApplicationBuilder, State, action, expr
 
-from rewind_nb import Rewind, artifact
+from rewind_nb import Rewind, Store, artifact
+from rewind_nb._compare import compare
 from rewind_nb._path import MISSING
 from rewind_nb.errors import NotFoundError, OverrideError
 
@@ -376,6 +377,153 @@ def test_why_keeps_the_shortest_of_exponentially_many_chains(store):
     assert all(chain[0].seq in (0, 57) and chain[-1] == (60, "end", "done") for chain in chains)
 
 
+# -- which overrides set the runs apart ------------------------------------------------
+
+
+def given_overrides(diff):
+    return [(g.side, g.action, g.visit, g.words) for g in diff.overrides]
+
+
+def test_the_override_of_a_fork_sets_it_apart_from_its_parent_whichever_comes_first(loop):
+    rw, run = loop
+    fork = rw.fork(run, ("count", 2), output={"n": 10})
+    there, back = rw.diff(run, fork), rw.diff(fork, run)
+
+    assert given_overrides(there) == [("after", "count", 2, "replace n = 10")]
+    assert there.cause == "replace n = 10"
+    assert given_overrides(back) == [("before", "count", 2, "replace n = 10")]
+    assert back.cause == "replace n = 10 (before)"
+
+
+def test_siblings_are_set_apart_by_the_overrides_of_both(line):
+    rw, run = line
+    first = rw.fork(run, "s1", output={"y": 50})
+    second = rw.fork(run, "s2", output={"z": 70})
+
+    assert given_overrides(rw.diff(first, second)) == [
+        ("before", "s1", 1, "replace y = 50"),
+        ("after", "s2", 1, "replace z = 70"),
+    ]
+    assert rw.diff(first, second).cause == "replace y = 50 (before); replace z = 70 (after)"
+
+
+def test_what_both_sides_were_given_does_not_set_them_apart(line):
+    rw, run = line
+    first = rw.fork(run, "s1", output={"y": 50})
+    twin = rw.fork(run, "s1", output={"y": 50})
+    inner = rw.fork(first, "s3", output={"q": 9})
+    other = rw.fork(first, "s3", output={"q": 8})
+
+    assert rw.diff(first, twin).cause is None
+    assert rw.diff(first, inner).cause == "replace q = 9"
+    assert rw.diff(other, inner).cause == "replace q = 8 (before); replace q = 9 (after)"
+
+
+def test_a_fork_of_a_fork_is_set_apart_from_its_root_by_all_it_was_given(line):
+    rw, run = line
+    inner = rw.fork(rw.fork(run, "s1", output={"y": 50}), "s3", output={"q": 9})
+
+    assert rw.diff(run, inner).cause == "replace y = 50; replace q = 9"
+    assert rw.diff(run, inner).overrides[0].seq == 0
+
+
+def test_of_two_overrides_of_one_step_the_one_that_only_one_side_has_is_named(loop):
+    rw, run = loop
+    first = rw.fork(run, 1, inputs={"by": 5})
+    second = rw.fork(first, 1, state={"log": ["replaced"]})
+
+    assert rw.diff(first, second).cause == "state log = ['replaced']"
+    assert rw.diff(run, second).cause == "input by = 5; state log = ['replaced']"
+
+
+def test_an_override_that_changed_nothing_is_named_and_strangers_have_none(line):
+    rw, run = line
+    same = rw.fork(run, "s1", output={"y": 2})
+    diff = rw.diff(run, same)
+
+    assert diff.identical
+    assert given_overrides(diff) == [("after", "s1", 1, "replace y = 2")]
+    assert rw.diff(same, rw.fork(same, "s2", output={"z": 1})).cause == "replace z = 1"
+    assert rw.diff(run, rw.run()).cause is None
+
+
+def test_the_override_of_a_step_that_only_one_side_took_is_named(loop):
+    rw, run = loop
+    longer = rw.fork(run, ("count", 3), inputs={"by": 0})
+    shorter = rw.fork(run, ("count", 2), output={"n": 10})
+
+    assert ("before", "count", 3, "input by = 0") in given_overrides(rw.diff(longer, shorter))
+
+
+# -- steps and writes that only one side has -------------------------------------------
+
+
+def frail(limit, store):
+    """A line of steps that fails or not at its second."""
+    make = step("make", lambda _: {"x": limit}, [], ["x"])
+
+    @action(reads=["x"], writes=["y"])
+    def check(state: State) -> State:
+        if state["x"] < 0:
+            raise ValueError("less than nothing")
+        return state.update(y=state["x"])
+
+    last = step("last", lambda s: {"z": 1}, [], ["z"])
+    rw = Rewind(chain_app(make, check, last), store=store)
+    return rw, rw.run()
+
+
+def test_a_step_that_a_failed_run_did_not_come_to_says_so(store):
+    rw, run = frail(5, store)
+    with pytest.raises(ValueError):
+        rw.fork(run, "make", output={"x": -1})
+    failed = rw.last_run
+
+    for diff, kind in ((rw.diff(run, failed), "removed"), (rw.diff(failed, run), "added")):
+        (lost,) = [c for c in diff.changes if c.path == "@step"]
+        assert (lost.action, lost.kind) == ("last", kind)
+        assert lost.cause == f"run {failed.id} failed before it"
+
+
+def test_a_step_behind_a_halt_says_so_and_one_on_another_path_does_not(store):
+    rw, run = frail(5, store)
+    halted = rw.fork(run, "make", halt_after=["make"])
+    causes_of = {c.action: c.cause for c in rw.diff(run, halted).changes}
+
+    assert causes_of == dict.fromkeys(("check", "last"), f"run {halted.id} halted before it")
+    apart = Rewind(apps.branch_app(450), store=store).run()
+    assert {c.cause for c in rw.diff(run, apart).changes} == {"the runs took different paths"}
+
+
+def test_where_a_halted_run_took_another_path_that_is_the_reason(store):
+    rw = Rewind(apps.branch_app(), store=store)
+    run = rw.run()
+    halted = rw.fork(run, "judge", output={"verdict": "dear"}, halt_after=["refuse"])
+    only = {c.action: c.cause for c in rw.diff(run, halted).changes if c.path == "@step"}
+
+    assert only == dict.fromkeys(("book", "summarise", "refuse"), "the runs took different paths")
+
+
+def test_a_write_that_only_one_side_made_was_added_or_removed(store):
+    rw, run = frail(5, store)
+    with pytest.raises(ValueError):
+        rw.fork(run, "make", output={"x": -1})
+    kinds = {c.path: (c.kind, c.before, c.after) for c in rw.diff(run, rw.last_run).changes}
+    back = {c.path: c.kind for c in rw.diff(rw.last_run, run).changes}
+
+    assert kinds["y"] == ("removed", 5, MISSING)
+    assert back["y"] == "added"
+
+
+def test_runs_of_two_stores_are_compared_by_what_each_store_holds(store):
+    _, run = frail(5, store)
+    with Store(":memory:") as other:
+        _, theirs = frail(7, other)
+        changed = {c.path: (c.before, c.after) for c in compare(run, theirs).changes}
+
+    assert changed == {"x": (5, 7), "y": (5, 7)}
+
+
 # -- files and results -------------------------------------------------------------------
 
 
@@ -409,6 +557,22 @@ def test_a_file_of_other_bytes_is_a_change_of_the_step_that_made_it(store):
     (gone,) = (c for c in rw.diff(fork, run).changes if c.path == '@artifacts["large.md"]')
     assert (gone.kind, gone.after) == ("removed", MISSING)
     assert links(diff, page.path) == [[("first", "x"), ("publish", page.path)]]
+
+
+def test_a_file_that_only_one_run_made_was_added_or_removed(store):
+    @action(reads=["x"], writes=[])
+    def publish(state: State) -> State:
+        for name in ["page.md", "still.md", "large.md"][: 2 + (state["x"] > 3)]:
+            artifact(name, f"{name} {state['x'] if name == 'page.md' else ''}")
+        return state
+
+    rw = Rewind(chain_app(step("first", lambda _: {"x": 1}, [], ["x"]), publish), store=store)
+    run = rw.run()
+    fork = rw.fork(run, "first", output={"x": 5})
+    kinds = {"page.md": "changed", "still.md": "same"}
+
+    assert {a.name: a.kind for a in rw.diff(run, fork).artifacts} == kinds | {"large.md": "added"}
+    assert {a.name: a.kind for a in rw.diff(fork, run).artifacts} == kinds | {"large.md": "removed"}
 
 
 def test_runs_with_other_files_are_not_identical(store):

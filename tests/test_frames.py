@@ -19,8 +19,8 @@ from rewind_nb._frames import (
     FIELD_COLUMNS,
     RUN_COLUMNS,
     STEP_COLUMNS,
-    _leaves,
 )
+from rewind_nb._leaves import leaves
 
 FRAMES = {
     "runs": (_frames.runs_df, RUN_COLUMNS),
@@ -249,7 +249,8 @@ plain = st.recursive(
 
 @given(plain)
 def test_every_leaf_is_at_its_path(value):
-    found = list(_leaves("top", _codec.parse(_codec.encode(value["top"]))))
+    node = _codec.parse(_codec.encode(value["top"]))
+    found = [(path, _codec.decode_node(leaf)) for path, leaf in leaves("top", node, {})]
 
     assert len({path for path, _ in found}) == len(found) >= 1
     for path, leaf in found:
@@ -260,6 +261,23 @@ def test_every_leaf_is_at_its_path(value):
 
 def _same(a, b):
     return type(a) is type(b) and a == b
+
+
+@given(st.lists(plain, min_size=1, max_size=3))
+def test_leaves_of_a_part_that_was_seen_before_are_the_same_at_each_path(values):
+    nodes = [_codec.parse(_codec.encode(value["top"])) for value in values]
+    versions = [nodes[:n] for n in range(len(nodes) + 1)] + [{"a.b": nodes}, {"a": 1, "b": 2}]
+    known = {}
+
+    for path in ("", "top", "", 'x["y"]', "top"):
+        for version in versions:
+            assert list(leaves(path, version, known)) == list(leaves(path, version, {}))
+
+
+def test_a_value_without_parts_is_a_value_of_its_own_in_each_row(store):
+    frame = recorded_fields(store, a=[set(), []], b=[set(), []]).fields_df()
+
+    assert len({id(value) for value in frame["value"]}) == len(frame) == 4
 
 
 def test_fields_are_leaves_in_order_and_empty_containers_are_leaves(store):

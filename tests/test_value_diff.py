@@ -7,7 +7,7 @@ import random
 import sys
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rewind_nb._diff import MISSING, Delta, diff_nodes, strict_equal
@@ -188,6 +188,49 @@ def applied_inside(node, deltas):
     for key in {parts[0] for parts, _ in inner}:
         result[key] = applied(result[key], [(p[1:], d) for p, d in inner if p[0] == key])
     return result if isinstance(node, dict) else list(result.values())
+
+
+def shuffled(node, chance):
+    """A version of a node that shares most of its parts."""
+    if type(node) is not list or not node:
+        return [node, chance.random()]
+    k = chance.randrange(len(node))
+    return [*node[:k], shuffled(node[k], chance), *node[k + chance.randrange(2) :]]
+
+
+@settings(deadline=None)
+@given(st.lists(PLAIN, min_size=1, max_size=6), st.integers(0, 2**32))
+def test_a_pair_that_was_seen_before_has_the_changes_of_one_that_was_not(node, seed):
+    chance, known = random.Random(seed), {}
+    versions = [node]
+    for _ in range(3):
+        versions.append([*shuffled(versions[-1], chance), {"k": versions[-1]}])
+    for before in versions:
+        for after in versions:
+            for path in ("", "log", 'a["b.c"]'):
+                assert diff_nodes(before, after, path, known) == diff_nodes(before, after, path)
+
+
+def test_a_pair_that_was_seen_before_is_told_at_the_path_where_it_stands():
+    old, new = {"text": "a b", "n": [1]}, {"text": "a c", "n": [1, 2]}
+    known = {}
+    assert [d.path for d in diff_nodes(old, new, "", known)] == ["text", "n[1]"]
+    for path in ("x", "y[3]", "x"):
+        assert [d.path for d in diff_nodes([0, old], [0, new], path, known)] == [
+            f"{path}[1].text",
+            f"{path}[1].n[1]",
+        ]
+
+
+@given(st.tuples(NODES, NODES) | NEAR)
+def test_sharing_parts_does_not_change_what_is_equal(two):
+    before, after = two
+    rows = [[before, k] for k in range(40)]
+    other = [*rows[:20], [after, 20], *rows[21:]]
+    assert strict_equal(rows, other) == strict_equal(json.loads(text_of(rows)), other)
+    assert strict_equal({"a": rows, "b": 1}, {"a": rows, "b": 1})
+    assert not strict_equal({"a": rows, "b": rows}, {"b": rows, "a": rows})
+    assert diff_nodes(rows, other) == diff_nodes(json.loads(text_of(rows)), other)
 
 
 # -- leaves -------------------------------------------------------------------

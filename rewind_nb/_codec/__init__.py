@@ -18,7 +18,7 @@ only if they are loaded already (`_registry`).
 
 The modules: `_trail` says where in a value something is, `_walk` recurses, and each
 of the others knows some types: `_types` the standard library's, `_classes` the user's,
-`_numpy` and `_pandas`.
+`_numpy` and `_pandas`. `_reread` parses an encoding from the one before it.
 """
 
 from __future__ import annotations

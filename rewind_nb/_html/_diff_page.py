@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rewind_nb._changes import only_side
+from rewind_nb._diff import MISSING
 from rewind_nb._html._markup import Child, Html, join, row, table, tag, text
 from rewind_nb._html._parts import (
     action_name,
@@ -47,6 +49,7 @@ _KINDS = {
     "type": ("τ", "override"),
     "order": ("⇅", "cache"),
 }
+_ONLY = {"before": ("only before", *_KINDS["removed"]), "after": ("only after", *_KINDS["added"])}
 
 
 def diff_html(diff: Diff) -> str:
@@ -58,7 +61,7 @@ def diff_html(diff: Diff) -> str:
     """
     return page(
         heading(tag("b", "Diff "), mono(diff.a.id), "→", mono(diff.b.id), _verdict(diff)),
-        _override(diff),
+        *_overrides(diff),
         _whence(diff),
         *(tag("div", words, class_="rw-box rw-warn") for words in diff.mismatched_models),
         _first(diff),
@@ -69,38 +72,51 @@ def diff_html(diff: Diff) -> str:
     )
 
 
-def divergence_box(first: Divergence, name: str) -> Html:
-    """A first difference: where, both values, and why."""
-    where = join(tag("b", name), f": step {first.seq} ", action_name(first), " ", mono(first.path))
+def divergence_box(first: Divergence, name: str, only: str | None = None) -> Html:
+    """A first difference: where, both values, and why; or where *only* one run has the step."""
+    step = join(tag("b", name), f": step {first.seq} ", action_name(first), " ")
+    where = join(step, mono(first.path) if only is None else f"only in {only}")
     both = first.before, first.after
     words = [prose(*both)] if all(map(is_prose, both)) else [shown(both[0]), " → ", shown(both[1])]
     values = tag("div", *words, class_="rw-line")
     why = tag("div", "cause: ", text(first.why, 1_000), class_="rw-line")
-    return tag("div", where, values if first.path else None, why, class_="rw-box rw-warn")
+    told = first.path and only is None
+    return tag("div", where, values if told else None, why, class_="rw-box rw-warn")
 
 
 def _verdict(diff: Diff) -> Html:
     if diff.identical:
         return chip(f"identical, {count(len(diff.pairs), 'step')}", "=", "good")
-    changed = len({(c.seq, c.action, c.visit) for c in diff.changes})
-    return chip(f"{count(len(diff.changes), 'change')} in {count(changed, 'step')}", "≠", "warn")
+    changed = count(diff.changed_steps, "step")
+    return chip(f"{count(len(diff.changes), 'change')} in {changed}", "≠", "warn")
 
 
-def _override(diff: Diff) -> Html | None:
-    if diff.cause is None:
-        return None
-    where = tag("span", f" at {diff.b.at_step}", class_="rw-dim")
-    return tag("div", chip("override", "✎", "override"), " ", tag("b", diff.cause), where)
+def _overrides(diff: Diff) -> Iterator[Html]:
+    """The override of a fork; where both sides, or only the first, have any, with the side."""
+    all_after = all(given.side == "after" for given in diff.overrides)
+    for given in diff.overrides:
+        label = chip("override" if all_after else f"override {given.side}", "✎", "override")
+        visit = f" (visit {given.visit})" if given.visit > 1 else ""
+        where = tag("span", f" at {given.seq} {given.action!r}{visit}", class_="rw-dim")
+        yield tag("div", label, " ", tag("b", given.words), where, class_="rw-line")
 
 
 def _whence(diff: Diff) -> Html:
-    ancestor = diff.ancestor
-    named = "no common ancestor" if ancestor is None else join("ancestor ", mono(ancestor.id))
-    return facts(named, f"{count(diff.shared_steps, 'step')} shared")
+    ancestor, role = diff.ancestor, None
+    shared = f"{count(diff.shared_steps, 'step')} shared"
+    if ancestor is None:
+        return facts("no common ancestor: recorded independently", shared)
+    if ancestor.id in (diff.a.id, diff.b.id):
+        role = " (before)" if ancestor.id == diff.a.id else " (after)"
+    return facts(join("ancestor ", mono(ancestor.id), role), shared)
 
 
 def _first(diff: Diff) -> Html | None:
-    return None if diff.divergence is None else divergence_box(diff.divergence, "First difference")
+    if diff.divergence is None:
+        return None
+    side = only_side(diff.divergence)
+    run = diff.a if side == "before" else diff.b
+    return divergence_box(diff.divergence, "First difference", run.id if side else None)
 
 
 # -- aligned steps ----------------------------------------------------------------------
@@ -119,10 +135,8 @@ def _steps(diff: Diff) -> Html:
 
 
 def _pair(pair: Pair, changes: int) -> Html:
-    if pair.before is None:
-        verdict = chip("only after", *_KINDS["added"])
-    elif pair.after is None:
-        verdict = chip("only before", *_KINDS["removed"])
+    if pair.before is None or pair.after is None:
+        verdict = chip(*_ONLY["after" if pair.before is None else "before"])
     elif pair.same and not changes:
         verdict = tag("span", "= same hash", class_="rw-dim")
     else:  # a step of the same hash may have been given other inputs
@@ -153,23 +167,33 @@ def _changes(diff: Diff) -> Html | None:
 def _change_rows(diff: Diff) -> Iterator[Html]:
     step: tuple[int, str, int] | None = None
     for change in diff.changes:
+        side = only_side(change)
         if step != (change.seq, change.action, change.visit):
             step = (change.seq, change.action, change.visit)
             cause = tag("span", " cause: ", text(change.cause, 400), class_="rw-dim")
             named = join(f"{change.seq} ", action_name(change))
-            yield tag("tr", tag("td", named, cause, colspan=4), class_="rw-group")
-        yield _change(change)
+            only = tag("td", chip(*_ONLY[side])) if side else None
+            cells = tag("td", named, cause, colspan=3 if side else 4)
+            yield tag("tr", cells, only, class_="rw-group")
+        if not side:
+            yield _change(change)
 
 
 def _change(change: Change) -> Html:
     sign, colour = _KINDS.get(change.kind, _KINDS["changed"])
     kind = chip(change.kind, sign, colour)
     path = tag("div", mono(change.path, 160), class_="rw-path")
-    if is_prose(change.before) and is_prose(change.after):
-        words = prose(change.before, change.after)
-        return tag("tr", tag("td", path), tag("td", words, colspan=2), tag("td", kind))
-    before, after = (tag("div", shown(v), class_="rw-wide") for v in (change.before, change.after))
+    both = change.before, change.after
+    if all(map(is_prose, both)):
+        return tag("tr", tag("td", path), tag("td", prose(*both), colspan=2), tag("td", kind))
+    seen = _file if change.path.startswith("@artifacts[") else shown
+    before, after = (tag("div", seen(value), class_="rw-wide") for value in both)
     return row(path, before, after, kind)
+
+
+def _file(digest: Any) -> Html:
+    """A file by the hash of its bytes."""
+    return shown(digest) if digest is MISSING else join("sha256 ", sha(digest, 16))
 
 
 def is_prose(value: Any) -> bool:
@@ -233,7 +257,7 @@ def _artifacts(diff: Diff) -> Html | None:
             sha(made.after, 16),
             tag("span", "= same bytes", class_="rw-dim")
             if made.same
-            else chip("changed", *_KINDS["changed"]),
+            else chip(made.kind, *_KINDS[made.kind]),
         )
         for made in diff.artifacts
     )

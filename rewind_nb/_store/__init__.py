@@ -13,6 +13,7 @@ public methods is split by concern, each module knowing only those above it::
     _writer        the one thread that commits, and what it promises
     _delta         what is new in a value
     _contents      content-addressed values
+    _nodes         values parsed, those that resemble each other sharing what is alike
     _batch         `Batch`: what is committed together
     _query         a select that is compiled once
     _read          queries

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rewind_nb._changes import only_side
 from rewind_nb._describe import plural
 from rewind_nb._diff import MISSING
 from rewind_nb._secrets import redact
 from rewind_nb._text._shown import WIDTH, brief, cell, middle, page, shared_start, visible
 
 if TYPE_CHECKING:
-    from rewind_nb._compare import Change, Diff, Pair
+    from rewind_nb._compare import ArtifactChange, Change, Diff, Given, Pair
     from rewind_nb._divergence import Divergence
     from rewind_nb._run import Step
 
@@ -20,6 +21,7 @@ __all__ = ["diff_text"]
 
 MAX_CHANGES = 40
 MAX_SHARED = 12
+HASH = 12  # characters of a hash
 
 
 def diff_text(diff: Diff) -> str:
@@ -28,23 +30,42 @@ def diff_text(diff: Diff) -> str:
 
 
 def _diff_lines(diff: Diff) -> Iterator[str]:
-    yield f"diff {diff.a.id} -> {diff.b.id}"
-    yield f"ancestor: {diff.ancestor.id if diff.ancestor else 'none'}"
-    if diff.cause is not None:
-        yield f"override: {middle(diff.cause, WIDTH - 10)}"
+    steps = plural(len(diff.pairs), "step")
+    yield f"diff {diff.a.id} -> {diff.b.id}" + (f": identical, {steps}" if diff.identical else "")
+    yield f"ancestor: {diff.ancestor.id if diff.ancestor else 'none, recorded independently'}"
+    yield from _override_lines(diff)
     yield f"shared prefix: {plural(diff.shared_steps, 'step')}"
     yield from (f"warning: {mismatch}" for mismatch in diff.mismatched_models)
     yield from _pair_lines(diff)
     yield from _divergence_lines(diff)
     yield from _change_lines(diff)
     yield "artifacts:" if diff.artifacts else "artifacts: none"
-    for made in diff.artifacts:
-        before, after = ((h or "(missing)")[:12] for h in (made.before, made.after))
-        yield f"  {'=' if made.same else '~'} {made.name}: {before} -> {after}"
+    yield from map(_artifact_line, diff.artifacts)
     changed = diff.outcome.changed
     differs = f"differs in {', '.join(changed)}" if changed else "is equal"
     ended = f"outcome: {diff.outcome.before} -> {diff.outcome.after}"
     yield from _wrapped(f"{ended}; the final state {differs}", "")
+
+
+def _override_lines(diff: Diff) -> Iterator[str]:
+    """The override of a fork; where there are more, each with its side and step."""
+    given = diff.overrides
+    if len(given) == 1 and given[0].side == "after":
+        yield f"override: {middle(given[0].words, WIDTH - 10)}"
+        return
+    for one in given:
+        where = f"override {one.side}, step {one.seq} {_name(one)}: "
+        yield where + middle(one.words, max(40, WIDTH - len(where)))
+
+
+def _artifact_line(made: ArtifactChange) -> str:
+    if made.before is None or made.after is None:
+        digest = made.before or made.after or ""
+        return f"  {_MARKS[made.kind]} {made.name}: {made.kind}, {digest[:HASH]}"
+    return f"  {_MARKS[made.kind]} {made.name}: {made.before[:HASH]} -> {made.after[:HASH]}"
+
+
+_MARKS = {"same": "=", "changed": "~", "added": "+", "removed": "-"}
 
 
 def _pair_lines(diff: Diff) -> Iterator[str]:
@@ -67,7 +88,7 @@ def _pair_mark(pair: Pair, changed: set[tuple[str, int]]) -> str:
     return "~" if (pair.shown.action, pair.shown.visit) in changed else "="
 
 
-def _name(step: Step | Change | Divergence) -> str:
+def _name(step: Step | Change | Divergence | Given) -> str:
     return f"{step.action!r}" + (f" (visit {step.visit})" if step.visit > 1 else "")
 
 
@@ -76,24 +97,39 @@ def _divergence_lines(diff: Diff) -> Iterator[str]:
     if first is None:
         yield "first divergence: none"
         return
-    yield f"first divergence: step {first.seq} {_name(first)}, {first.path}"
+    only = _only(diff, first)
+    yield f"first divergence: step {first.seq} {_name(first)}, {only or first.path}"
     yield from _wrapped(f"cause: {first.why}", "  ")
-    yield from _values(first.before, first.after, "  ")
+    yield from () if only else _values(first, "  ")
 
 
 def _change_lines(diff: Diff) -> Iterator[str]:
     yield f"changes: {len(diff.changes)}"
     heading = ""
     for change in diff.changes[:MAX_CHANGES]:
-        if heading != (heading := f"step {change.seq} {_name(change)}: {change.cause}"):
+        only = _only(diff, change)
+        where = f"{_name(change)}, {only}" if only else _name(change)
+        if heading != (heading := f"step {change.seq} {where}: {change.cause}"):
             yield from _wrapped(heading, "  ")
-        yield f"    {change.path}" + (f" ({change.kind})" if change.kind != "changed" else "")
-        yield from _values(change.before, change.after, "      ")
+        if not only:
+            yield f"    {change.path}" + (f" ({change.kind})" if change.kind != "changed" else "")
+            yield from _values(change, "      ")
     if len(diff.changes) > MAX_CHANGES:
         yield f"  {len(diff.changes) - MAX_CHANGES} more; diff.changes has them all"
 
 
-def _values(before: Any, after: Any, indent: str) -> Iterator[str]:
+def _only(diff: Diff, found: Change | Divergence) -> str | None:
+    """The run that took a step which the other did not."""
+    side = only_side(found)
+    return None if side is None else f"only in {(diff.a if side == 'before' else diff.b).id}"
+
+
+def _values(found: Change | Divergence, indent: str) -> Iterator[str]:
+    before, after = found.before, found.after
+    if found.path.startswith("@artifacts["):  # a file, by the hash of its bytes
+        hashes = ((mark, h) for mark, h in (("-", before), ("+", after)) if h is not MISSING)
+        yield from (f"{indent}{mark} sha256 {digest[:HASH]}" for mark, digest in hashes)
+        return
     start = 0
     if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) > WIDTH:
         start = max(0, shared_start(before, after) - 20)
