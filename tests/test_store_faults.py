@@ -72,9 +72,9 @@ class Victim:
         if chance.random() < 0.85:  # else maybe before anything is there
             self.until("run", "refused")
             for _ in range(chance.randrange(2 * crash_app.STEPS)):
-                self.until("began", "answered", "ended", "refused")
                 if self.said[-1].startswith(("ended", "refused")):
                     break
+                self.until("began", "answered", "ended", "refused")
         time.sleep(chance.uniform(0, 0.004))
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
