@@ -135,17 +135,20 @@ class Attempts:
         raise self._refused(response)
 
     def _pause(self, response: httpx.Response) -> float:
-        if response.extensions.get(PLAYED):
-            return 0.0
         asked = _retry_after(response.headers.get("retry-after", ""))
         pause = FIRST_PAUSE * 2 ** (self.retries - 1) if asked is None else asked
         pause = min(pause, self.limits.retry_after_cap)
+        if pause >= self.limits.deadline:  # whatever the time: so it is when it is played back
+            self.retries -= 1
+            raise self._refused(response, f"It asks to wait {pause:g} s, and deadline= is shorter.")
+        if response.extensions.get(PLAYED):
+            return 0.0
         if monotonic() + pause < self.ends:
             return pause
         self.ends = -math.inf  # the next attempt comes too late: it need not be waited for
         return 0.0
 
-    def _refused(self, response: httpx.Response) -> ProviderStatusError:
+    def _refused(self, response: httpx.Response, why: str = "") -> ProviderStatusError:
         status = response.status_code
         try:
             says = provider_says(strict_json(response.content.decode()))
@@ -154,7 +157,7 @@ class Attempts:
         tried = f" after {self.retries + 1} attempts" if self.retries else ""
         return ProviderStatusError(
             self.step,
-            f"the provider answered HTTP {status}{tried}{says}. {_advice(status)}",
+            f"the provider answered HTTP {status}{tried}{says}. {why or _advice(status)}",
             raw=body_text(response.content),
             status_code=status,
         )

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import httpx
 
@@ -98,9 +98,10 @@ class Clients:
 
     def _own(self, kind: type[TransportT]) -> TransportT | None:
         """The caller's transport; with only the other kind given, never the network."""
+        sends = "handle_request" if kind is httpx.BaseTransport else "handle_async_request"
         for transport in self._given:
-            if isinstance(transport, kind):
-                return transport
+            if hasattr(transport, sends):  # and not by class: a captured one is of none
+                return cast(TransportT, transport)
         if not self._given:
             return None
         missing = "transport" if kind is httpx.BaseTransport else "async_transport"

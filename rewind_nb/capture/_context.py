@@ -1,34 +1,64 @@
 """The context of the running step: who is calling, and what its recording answered.
 
-`current_step()` is a ContextVar, set only while an action executes, so that calls made
-elsewhere are never touched and two runs in one process never mix.
+`current_step()` is set only while an action executes, so that calls made elsewhere are never
+touched and two runs in one process never mix.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from rewind_nb._model import ArtifactRow, CacheMode, CallRow, Event, Override, RunKind
 from rewind_nb._store import Batch, Store
 from rewind_nb._store._read import StepKey
+from rewind_nb.capture import _branches, _guard, _leaving
+from rewind_nb.capture._place import (
+    _branch,
+    _current,
+    _parent_call,
+    _sending,
+    current_branch,
+    current_step,
+    is_sending,
+    left_step,
+    sending,
+    setting,
+)
+from rewind_nb.capture._tape import Tapes
+from rewind_nb.capture.policy import DEFAULT, HttpPolicy
+from rewind_nb.errors import RunStoppedError
+
+__all__ = [
+    "MODEL_OVERRIDES",
+    "TOOL_OVERRIDES",
+    "CallOverride",
+    "Identity",
+    "RecordedCalls",
+    "Span",
+    "StepContext",
+    "_branch",
+    "_current",
+    "_parent_call",
+    "_sending",
+    "branch_order",
+    "current_branch",
+    "current_step",
+    "is_sending",
+    "left_step",
+    "sending",
+    "step_scope",
+    "tool_scope",
+]
 
 MODEL_OVERRIDES = ("prompt", "messages", "model", "temperature", "params", "response")
 TOOL_OVERRIDES = ("tool_args", "tool_result")
-
-_current: ContextVar[StepContext | None] = ContextVar("rewind_step", default=None)
-_branch: ContextVar[str] = ContextVar("rewind_branch", default="")
-_parent_call: ContextVar[int | None] = ContextVar("rewind_parent_call", default=None)
-
-
-def current_step() -> StepContext | None:
-    """The step that is executing in this context, if any."""
-    return _current.get()
 
 
 class Span(Protocol):
@@ -36,14 +66,6 @@ class Span(Protocol):
 
     def close(self) -> None:
         """Exit them."""
-
-
-GUARD_MARK = "_rewind_guarded"  # on threads that a replayed step started: what it was refused
-
-
-def refused_in_thread() -> list[Exception] | None:
-    """Where to note a refusal, in a thread that a replayed step started; None elsewhere."""
-    return getattr(threading.current_thread(), GUARD_MARK, None)
 
 
 @dataclass(slots=True)
@@ -65,14 +87,20 @@ class CallOverride:
         return self.override.kind in kinds and (branch, ordinal) == (self.branch, self.ordinal)
 
 
-def branch_order(branch: str) -> tuple[int, ...]:
+_PART = re.compile(r"([/~])(?:([^\W\d]\w*)\.)?(\d+)")
+
+
+def branch_order(branch: str) -> tuple[tuple[str, str, int], ...]:
     """A branch as a key to sort by.
 
+    ``~2`` is the third task, thread or work item that was made, ``~lib.2`` the third that the
+    package `lib` made, ``/0`` inside tool call 0.
+
     Example:
-        >>> sorted(["/10", "/2", ""], key=branch_order)
-        ['', '/2', '/10']
+        >>> sorted(["~1/10", "~1/2", "~lib.0", "~0", ""], key=branch_order)
+        ['', '~0', '~1/2', '~1/10', '~lib.0']
     """
-    return tuple(int(part) for part in branch.split("/")[1:])
+    return tuple((mark, package, int(number)) for mark, package, number in _PART.findall(branch))
 
 
 class RecordedCalls:
@@ -128,7 +156,10 @@ class StepContext:
     overrides: tuple[CallOverride, ...]
     cache_key: Callable[[dict[str, Any]], Any] | None
     emit: Callable[[Event], Span]
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    policy: HttpPolicy = DEFAULT
+    stop: threading.Event = field(default_factory=threading.Event)  # set when the run is stopped
+    lock: threading.RLock = field(default_factory=threading.RLock)  # the collector may close a
+    # stream of this step in the middle of it
     calls: list[CallRow] = field(default_factory=list)
     artifacts: list[ArtifactRow] = field(default_factory=list)
     batch: Batch = field(default_factory=Batch)  # committed with the step
@@ -141,6 +172,26 @@ class StepContext:
     offers: list[tuple[CallRow, str]] = field(default_factory=list)  # once the step completes
     next_idx: int = 0
     misses: list[Exception] = field(default_factory=list)
+    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # branches, see new_branch
+    started: WeakKeyDictionary[Any, str] = field(default_factory=WeakKeyDictionary)
+    traffic: _guard.Traffic = field(default_factory=_guard.Traffic)
+    closed: bool = False  # it has ended; what still runs in its context is outside
+    tapes: Tapes = field(default_factory=Tapes)  # what it read of clock, chance and entropy
+
+    def close(self) -> None:
+        """It ends: what still runs in its context is outside from here on."""
+        with self.lock:
+            self.closed = True
+        self.tapes.close(self)
+
+    def check_stopped(self) -> None:
+        """End what still works for a run that was stopped.
+
+        Raises:
+            RunStoppedError: it was.
+        """
+        if self.stop.is_set():
+            raise RunStoppedError(f"Run {self.run_id} was stopped.")
 
     def position(self, kind: str, branch: str, attempt_at: Any) -> int:
         """Which call of its kind and branch this is, from 0, by the order they are made.
@@ -166,6 +217,22 @@ class StepContext:
                 self.identical[identity] += 1
             return self.samples[identity, ordinal]
 
+    def new_branch(self, parent: str, package: str) -> str:
+        """The name of a branch that begins in branch *parent*: numbered as they are made.
+
+        What a package other than the user's makes for itself, perhaps once per process, is
+        counted apart, so that it shifts none of the user's numbers.
+        """
+        with self.lock:
+            number = self.made[parent, package]
+            self.made[parent, package] += 1
+        return f"{parent}~{package}.{number}" if package else f"{parent}~{number}"
+
+    @property
+    def uncaptured(self) -> list[str]:
+        """What went out and was not recorded: ``host:port`` and ``subprocess: name``."""
+        return self.traffic.seen
+
     @property
     def place(self) -> str:
         """Where calls of this step happen, the same in every run of the application."""
@@ -186,23 +253,20 @@ class StepContext:
 
 @contextmanager
 def step_scope(ctx: StepContext | None) -> Iterator[None]:
-    """Make *ctx* the current step of the running context."""
-    with _set({_current: ctx, _branch: "", _parent_call: None}):
-        yield
+    """Make *ctx* the current step of the running context; a stream does so for each chunk."""
+    _guard.watch()
+    _branches.follow()
+    try:
+        with setting({_current: ctx, _branch: "", _parent_call: None}):
+            yield
+    except BaseException as error:
+        if ctx is not None and not isinstance(error, Exception):
+            _leaving.stop(ctx, error)
+        raise
 
 
 @contextmanager
 def tool_scope(call: CallRow) -> Iterator[None]:
     """Inside a tool call: calls made there are its children, on a branch of their own."""
-    with _set({_branch: f"{call.branch}/{call.ordinal}", _parent_call: call.idx}):
+    with setting({_branch: f"{call.branch}/{call.ordinal}", _parent_call: call.idx}):
         yield
-
-
-@contextmanager
-def _set(values: Mapping[ContextVar[Any], Any]) -> Iterator[None]:
-    tokens = [(variable, variable.set(value)) for variable, value in values.items()]
-    try:
-        yield
-    finally:
-        for variable, token in tokens:
-            variable.reset(token)

@@ -84,7 +84,7 @@ class OpenCall:
     started: float
     span: Span
     attempt_at: Any
-    answer: Any = NOTHING  # played back: the recorded body
+    answer: Any = NOTHING  # played back: the recorded body, or what came of it
     error: Exception | None = None  # played back: the recorded failure
 
     @property
@@ -136,6 +136,7 @@ def open_call(
     Raises:
         CacheMissError: the mode is `replay` and the call was not recorded.
     """
+    ctx.check_stopped()
     request, branch = asked.request, asked.identity[1]
     n = ctx.sample(asked.identity, ordinal)
     with ctx.lock:
@@ -214,7 +215,7 @@ def _play(call: OpenCall, found: CallRow, key: bytes, *, foreign: bool) -> None:
     )
     if found.response is not None:
         call.answer = store.value(found.response, strict=True)
-    elif found.error is not None:
+    if found.error is not None:
         call.error = revive(found.error)
 
 
@@ -224,6 +225,9 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
     live = call.row.source == "live"
     body = _codec.encode(answer.body, path=f"@calls[{call.row.idx}].response")
     with ctx.lock:
+        if ctx.closed:  # its step has ended without it
+            call.span.close()
+            return _DONE
         row = seal(
             replace(
                 call.row,
@@ -245,15 +249,23 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
     return _committed(ctx, paid=live and row.kind in STORE_WIDE)
 
 
-def fail(call: OpenCall, error: BaseException, *, usage: Usage | None = None) -> Future[None]:
-    """Record that a call got no answer; the future is done when that is durable."""
+def fail(
+    call: OpenCall, error: BaseException, *, usage: Usage | None = None, partial: Any = NOTHING
+) -> Future[None]:
+    """Record that a call got no answer, or only part of one; done when that is durable."""
     ctx = call.ctx
     info: ErrorInfo = describe(error)
+    came = None if partial is NOTHING else _codec.encode(partial)
     with ctx.lock:
+        if ctx.closed:  # its step has ended without it
+            call.span.close()
+            return _DONE
         row = seal(
             replace(
                 call.row,
                 status="failed",
+                response=None if came is None else ctx.batch.content(came).hash,
+                playable=False,
                 error=info,
                 usage=usage,
                 latency_s=time.monotonic() - call.started,
@@ -274,6 +286,7 @@ def _committed(ctx: StepContext, *, paid: bool) -> Future[None]:
     if not paid:
         return _DONE
     with ctx.lock:
+        ctx.tapes.flush(ctx)
         batch, ctx.batch = ctx.batch, type(ctx.batch)()
     return ctx.store.submit(batch, durable=True)
 

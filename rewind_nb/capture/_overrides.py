@@ -1,17 +1,17 @@
-"""Overrides of one call: what they do to a request, an answer or a tool's arguments.
+"""Overrides of one call: what they replace, and whether they can.
 
-Everything here is checked against the recorded call before a fork executes (`check`), and
-applied when the call is made.
+Everything here is checked against the recorded call before a fork executes (`check`). The
+formats of model providers are in `wire`; what an override makes of a request when the call
+is made is in `_http_override` and `tools`.
 """
 
 from __future__ import annotations
 
-import copy
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from rewind_nb import _codec
 from rewind_nb._describe import short
 from rewind_nb._model import CallRow, Override
 from rewind_nb._store import Store
@@ -22,7 +22,8 @@ from rewind_nb.capture._context import (
     StepContext,
     _branch,
 )
-from rewind_nb.capture._messages import check_messages
+from rewind_nb.capture._http_tool import arguments_of
+from rewind_nb.capture.wire import WIRES, Wire, wire_for
 from rewind_nb.errors import OverrideError, did_you_mean
 
 
@@ -38,85 +39,93 @@ def inside(ctx: StepContext, ordinal: int) -> bool:
     return any(f"{given.branch}/".startswith(f"{within}/") for given in ctx.overrides)
 
 
-# -- model requests ------------------------------------------------------------------
+# -- what was recorded -----------------------------------------------------------------
 
 
-def request_body(body: dict[str, Any], override: Override) -> dict[str, Any]:
-    """A copy of a model request's JSON body with the override in it."""
-    changed = copy.deepcopy(body)
-    kind, value = override.kind, override.value
-    if kind == "prompt":
-        _last_user(changed["messages"])["content"] = value
-    elif kind in ("messages", "model", "temperature"):
-        changed[kind] = copy.deepcopy(value)
-    elif kind == "params":
-        for name, setting in value.items():
-            if setting is None:
-                changed.pop(name, None)
-            else:
-                changed[name] = copy.deepcopy(setting)
-    return changed
+def recorded_value(store: Store, row: CallRow, kind: str) -> Any:
+    """What an override of *kind* replaces, as a callback gets it."""
+    if kind == "response":
+        return answer_text(store, row)
+    if kind == "tool_result":
+        return _tool_result(store, row)
+    if kind == "tool_args":
+        return _arguments(store, row)
+    wire, url, body = _asked(store, row)
+    return wire.part(kind, url, body)
 
 
-def recorded_part(body: Mapping[str, Any], kind: str) -> Any:
-    """What an override of *kind* would replace in a recorded request body."""
-    if kind == "prompt":
-        return _last_user(body["messages"])["content"]
-    return body.get(kind)
+def changes_nothing(store: Store, row: CallRow, kind: str, value: Any) -> bool:
+    """Whether the call with a checked override asks, or is answered, as it was recorded."""
+    if kind == "response":
+        recorded = answer_text(store, row) if isinstance(value, str) else _answer_body(store, row)
+        return recorded is not None and _same(recorded, value)
+    if kind == "tool_result":
+        return _same(_tool_result(store, row), value)
+    if kind == "tool_args":
+        recorded = _arguments(store, row)
+        return all(_same(recorded[name], given) for name, given in value.items())
+    wire, url, body = _asked(store, row)
+    return _same([url, body], list(wire.changed(kind, value, url, body)))
 
 
-def _last_user(messages: Any) -> dict[str, Any]:
-    for message in reversed(messages if isinstance(messages, list) else []):
-        if isinstance(message, dict) and message.get("role") == "user":
-            return message
-    raise OverrideError(
-        "prompt= replaces the text of the last user message, and this request has none. "
-        "Use messages= to replace the whole list."
-    )
+def _same(a: Any, b: Any) -> bool:
+    return bool(_codec.encode(a) == _codec.encode(b))
 
 
-def response(ctx: StepContext, given: CallOverride) -> Any:
-    """The answer that a `response=` override gives, in the shape of the recorded one."""
-    rows = [] if ctx.recorded is None else ctx.recorded.logical("model")
-    position = (given.branch, given.ordinal)
-    row = next((r for r in rows if (r.branch, r.ordinal) == position), None)
-    return answer_for(ctx.store, row, given.override.value)
+def _asked(store: Store, row: CallRow) -> tuple[Wire, str, Any]:
+    """The format of a recorded model request, its URL and its JSON."""
+    request = store.value(row.request)
+    wire = wire_for(request["method"], request["url"]) or WIRES[0]
+    body = request["body"]
+    return wire, request["url"], body if isinstance(body, dict) else {}
 
 
-def answer_for(store: Store, row: CallRow | None, value: Any) -> dict[str, Any]:
-    """The recorded HTTP answer of *row* with its text, or its whole body, replaced."""
-    body = _recorded_json(store.value(row.response)) if row and row.response else None
-    if isinstance(value, str):
-        if body is None or not body.get("choices"):
-            body = {"object": "chat.completion", "choices": [{"index": 0}]}
-        choice = body["choices"][0]
-        choice["message"] = {**choice.get("message", {"role": "assistant"}), "content": value}
-        choice.setdefault("finish_reason", "stop")
-    else:
-        body = value
-    return {
-        "status": 200,
-        "headers": {"content-type": "application/json"},
-        "body": json.dumps(body, ensure_ascii=False),
-    }
+def asked_messages(store: Store, row: CallRow) -> list[Any] | None:
+    """The messages of a recorded model request, None where it has no list of them."""
+    wire, url, body = _asked(store, row)
+    try:
+        found = wire.part("messages", url, body)
+    except OverrideError:
+        return None
+    return found if isinstance(found, list) else None
 
 
 def answer_text(store: Store, row: CallRow) -> str | None:
     """The text of a recorded model answer, None where it had none."""
-    body = _recorded_json(store.value(row.response)) if row.response else None
-    try:
-        text = body["choices"][0]["message"]["content"] if body else None
-    except (KeyError, IndexError, TypeError):
-        return None
-    return text if isinstance(text, str) else None
+    reading = _asked(store, row)[0].read_stream(_body_text(store, row))
+    return None if reading is None else reading.text
 
 
-def _recorded_json(recorded: Any) -> dict[str, Any] | None:
+def _answer_body(store: Store, row: CallRow) -> Any:
+    return _asked(store, row)[0].whole(_body_text(store, row))
+
+
+def _body_text(store: Store, row: CallRow) -> str:
+    answer = {} if row.response is None else store.value(row.response)
+    body = answer.get("body")
+    return body if isinstance(body, str) else ""
+
+
+def _tool_result(store: Store, row: CallRow) -> Any:
+    """What a tool returned; of one behind HTTP its JSON, or its text."""
+    found = None if row.response is None else store.value(row.response)
+    if not _is_http(store.value(row.request)) or not isinstance(found, Mapping):
+        return found
     try:
-        parsed = json.loads(recorded["body"])
+        return json.loads(found["body"])
     except (ValueError, KeyError, TypeError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
+        return found.get("body")
+
+
+def _arguments(store: Store, row: CallRow) -> Mapping[str, Any]:
+    request = store.value(row.request)
+    arguments: Mapping[str, Any] = arguments_of(request) if _is_http(request) else request["args"]
+    return arguments
+
+
+def _is_http(request: Mapping[str, Any]) -> bool:
+    """Whether a recorded tool call is a request to a host, not a call of a function."""
+    return "method" in request and "url" in request
 
 
 # -- checks, before anything executes --------------------------------------------------
@@ -162,128 +171,32 @@ def check(store: Store, rows: list[CallRow], override: Override, step: str) -> C
             override=override.kind,
         )
     if override.kind in MODEL_OVERRIDES:
-        _check_model(override, _request_json(store, row))
+        wire, url, body = _asked(store, row)
+        wire.check(override.kind, override.value, url, body)
     elif override.kind == "tool_args":
-        request = store.value(row.request)
-        if request.get("keyed"):
-            raise OverrideError(
-                f"The tool {row.name!r} is identified by its key=, so its arguments are not "
-                "recorded and cannot be overridden. Use tool_result=.",
-                override="tool_args",
-            )
-        _check_args(override, request["args"], row.name)
+        _check_args(override, store, row)
     return row
 
 
-def _request_json(store: Store, row: CallRow) -> dict[str, Any]:
-    body = store.value(row.request)["body"]
-    return body if isinstance(body, dict) else {}
-
-
-def _check_model(override: Override, recorded: dict[str, Any]) -> None:
-    kind, value = override.kind, override.value
-    if kind == "messages":
-        check_messages(value)
-    else:
-        _check_value(kind, value)
-    if kind == "prompt":
-        _last_user(recorded.get("messages"))
-    elif kind == "params":
-        _check_params(value)
-    _check_sendable(kind, value)
-
-
-def _check_value(kind: str, value: Any, name: str | None = None) -> None:
-    """Refuse a value that cannot stand where an override of *kind* would put it."""
-    wanted, fits = _WANTED[kind]
-    if not fits(value):
+def _check_args(override: Override, store: Store, row: CallRow) -> None:
+    if store.value(row.request).get("keyed"):
         raise OverrideError(
-            f"{name or f'{kind}='} takes {wanted}; it got {_got(value)}.", override=kind
-        )
-
-
-def _got(value: Any) -> str:
-    """A value as an error quotes it, with its type: a wrong one may look right."""
-    return f"{short(value, 40)} ({type(value).__name__})"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_temperature(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 0 <= value < math.inf
-
-
-def _is_answer(value: Any) -> bool:
-    whole = isinstance(value, Mapping) and isinstance(value.get("choices"), list)
-    return isinstance(value, str) or whole
-
-
-_WANTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "prompt": ("the text of the last user message, a str", _is_text),
-    "model": ("the name of a model, a str", lambda v: isinstance(v, str) and bool(v.strip())),
-    "temperature": ("a finite number, 0 or more", _is_temperature),
-    "params": (
-        "a dict of request fields by name, at least one (None removes a field)",
-        lambda v: isinstance(v, Mapping) and bool(v) and all(isinstance(k, str) for k in v),
-    ),
-    "response": (
-        "the text of the answer (a str; for JSON, json.dumps(...)) or a whole body with 'choices'",
-        _is_answer,
-    ),
-}
-
-
-def _check_params(params: Mapping[str, Any]) -> None:
-    for name in ("model", "messages"):
-        if name in params and params[name] is None:
-            raise OverrideError(
-                f"params= cannot remove {name!r}: every request has it.", override="params"
-            )
-    for name in ("model", "temperature"):
-        if params.get(name) is not None:
-            _check_value(name, params[name], f"{name!r} in params=")
-    if params.get("messages") is not None:
-        check_messages(params["messages"], "params")
-    if params.get("stream"):
-        raise OverrideError(
-            "params= cannot ask for a stream: the caller reads a whole answer. Leave 'stream' out.",
-            override="params",
-        )
-
-
-def _check_sendable(kind: str, value: Any) -> None:
-    """Refuse what no request or answer could carry."""
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError:
-        reason = "it holds a lone surrogate, which is no character"
-    except ValueError:
-        reason = "it holds NaN or an infinity"
-    except TypeError as error:
-        reason = str(error)
-    else:
-        return
-    raise OverrideError(
-        f"{kind}= cannot be sent as JSON: {reason}. Use text, finite numbers, booleans, None, "
-        "lists and dicts.",
-        override=kind,
-    )
-
-
-def _check_args(override: Override, recorded: Mapping[str, Any], tool: str) -> None:
-    if not isinstance(override.value, Mapping) or not override.value:
-        raise OverrideError(
-            "tool_args= takes a dict of the arguments to replace, at least one; it got "
-            f"{_got(override.value)}.",
+            f"The tool {row.name!r} is identified by its key=, so its arguments are not "
+            "recorded and cannot be overridden. Use tool_result=.",
             override="tool_args",
         )
+    if not isinstance(override.value, Mapping) or not override.value:
+        got = f"{short(override.value, 40)} ({type(override.value).__name__})"
+        raise OverrideError(
+            f"tool_args= takes a dict of the arguments to replace, at least one; it got {got}.",
+            override="tool_args",
+        )
+    recorded = _arguments(store, row)
     for name in override.value:
         if name not in recorded:
             raise OverrideError(
-                f"The tool {tool!r} has no argument {name!r}. {did_you_mean(str(name), recorded)}",
+                f"The tool {row.name!r} has no argument {name!r}. "
+                f"{did_you_mean(str(name), recorded)}",
                 override="tool_args",
                 key=name,
             )

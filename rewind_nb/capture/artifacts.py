@@ -52,8 +52,8 @@ def artifact(name: str, data: bytes | str) -> WrittenArtifact:
         of the state.
 
     Raises:
-        ConfigError: the name is empty, absolute, or leaves the folder; or the step wrote
-            an artifact of this name already.
+        ConfigError: the name is empty, absolute, or leaves the folder; the step wrote an
+            artifact of this name already; or the content is neither text nor bytes.
 
     Example:
         >>> artifact("../escape.md", "x")
@@ -62,7 +62,7 @@ def artifact(name: str, data: bytes | str) -> WrittenArtifact:
         rewind_nb.errors.ConfigError: The artifact name '../escape.md' ...
     """
     relative = _checked(name)
-    content = data.encode() if isinstance(data, str) else bytes(data)
+    content = _content(name, data)
     if contains_secret(name) or contains_secret(content):
         raise SecretLeakError(
             "An artifact's name or content holds a registered API key. Leave the key out of it."
@@ -70,8 +70,15 @@ def artifact(name: str, data: bytes | str) -> WrittenArtifact:
     ctx = current_step()
     folder = Path(os.environ.get("REWIND_ARTIFACT_DIR") or "artifacts")
     file = folder / (ctx.run_id if ctx else "unrecorded") / relative
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise ConfigError(
+            f"The artifact {name!r} cannot be written: another one of this run is a file where it "
+            "needs a folder, or the other way round. Give one of them another name.",
+            name=name,
+        ) from error
     if ctx is None:
         import hashlib
 
@@ -95,6 +102,18 @@ def _checked(name: str) -> PurePosixPath:
             name=name,
         )
     return path
+
+
+def _content(name: str, data: object) -> bytes:
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise ConfigError(
+        f"The artifact {name!r} is to hold {type(data).__name__}. Pass text (a str) or bytes; for "
+        "JSON, json.dumps(...).",
+        name=name,
+    )
 
 
 def _record(ctx: StepContext, name: str, content: bytes, file: Path) -> WrittenArtifact:

@@ -20,7 +20,7 @@ from rewind_nb.capture import _overrides
 from rewind_nb.capture._context import (
     StepContext,
     current_step,
-    refused_in_thread,
+    left_step,
     tool_scope,
 )
 from rewind_nb.capture._exchange import (
@@ -150,23 +150,21 @@ class _Tool:
         self.owner = first if method and first in ("self", "cls") else None
 
     def refuse_in_replay(self) -> None:
-        """Refuse a call in a thread of a replayed step, whose calls are not recorded.
+        """Refuse a call that comes after its replayed step has ended: it would be made live.
 
         Raises:
-            CacheMissError: this is such a thread.
+            CacheMissError: this is such a call.
         """
-        guard = refused_in_thread()
-        if guard is not None:
-            miss = CacheMissError(
-                f"A replayed step called the tool {self.name!r} in a thread it started. Calls in "
-                "threads are not recorded, so it could not be played back. Call it in the step "
-                "itself.",
+        step = left_step()
+        if step is not None and step.strict:
+            raise CacheMissError(
+                f"The tool {self.name!r} was called by a task or thread of the replayed step "
+                f"{step.action!r} when the step had ended. Such calls are not recorded, so it "
+                "could not be played back. Wait in the step for what it starts.",
                 call=0,
                 nearest=None,
                 differing=(),
             )
-            guard.append(miss)
-            raise miss
 
     def open(
         self, ctx: StepContext, args: tuple[Any, ...], kwargs: dict[str, Any]
