@@ -1,35 +1,53 @@
-"""Where the differences between aligned steps came from.
+"""Why aligned steps differ, in words and as chains back to the override.
 
 A step differs because it was given another override, read something else, got other
-inputs, is other code or was answered otherwise. What it read differs because of the last
-pair before it that did different things to that key; and so on, pair by pair, back to the
-override. A pair is addressed by its position, and what came first has a lower one, so no
-chain of causes can go round in a circle.
+inputs, is other code, was answered otherwise, or because its tasks came to something else.
+What it read and what its tasks came to differs because of earlier steps (`_origins`); and
+so on, back to the override.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
-from functools import cached_property
 from typing import NamedTuple
 
 from rewind_nb import _codec
+from rewind_nb._apart import changed_inputs, entering, overridden, recoded
 from rewind_nb._changes import Pair, Side
 from rewind_nb._describe import describe_override
+from rewind_nb._label import address, label, shown
+from rewind_nb._origins import TASKS, Origin, Origins, Read
+from rewind_nb._pairs import Nesting
 from rewind_nb._run import Step, read_overrides
-from rewind_nb._trajectory import survives
 
 MAX_CHAINS = 64
+MAX_MADE = 3  # fields named that a value was made from
 
 
 class Link(NamedTuple):
-    """One link of a cause: a step and the field it passed on."""
+    """One link of a cause: a step and the field it passed on.
+
+    Attributes:
+        path: such as ``report.total``; ``@tasks`` where a step made other tasks.
+        lane: the task the step is in, such as ``map:1[0]/``; "" for a step of the run itself.
+    """
 
     seq: int
     action: str
     path: str
+    lane: str = ""
+    visit: int = 1
+
+    @property
+    def address(self) -> str:
+        """Where the step stands: ``search:2``, or inside a task ``map:1[0]/query:1``."""
+        return address(self.lane, self.action, self.visit)
+
+    @property
+    def label(self) -> str:
+        """The step in words."""
+        return label(self.seq, self.action, self.visit, self.lane)
 
 
 class Given(NamedTuple):
@@ -38,6 +56,7 @@ class Given(NamedTuple):
     Attributes:
         side: the run that was given it, ``before`` or ``after``.
         words: what it replaces, such as ``replace report.total = 1200``.
+        lane: the task the step is in, such as ``map:1[0]/``; "" for a step of the run itself.
     """
 
     side: Side
@@ -45,6 +64,22 @@ class Given(NamedTuple):
     action: str
     visit: int
     words: str
+    lane: str = ""
+
+    @classmethod
+    def at(cls, side: Side, step: Step, words: str) -> Given:
+        """What a step was given."""
+        return cls(side, step.seq, step.action, step.visit, words, step.path)
+
+    @property
+    def address(self) -> str:
+        """Where the step stands: ``search:2``, or inside a task ``map:1[0]/query:1``."""
+        return address(self.lane, self.action, self.visit)
+
+    @property
+    def label(self) -> str:
+        """The step in words."""
+        return label(self.seq, self.action, self.visit, self.lane)
 
 
 class _Chain(NamedTuple):
@@ -66,20 +101,22 @@ class _Chain(NamedTuple):
 class Causes:
     """Why aligned steps differ; a pair is addressed by its position in *pairs*."""
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[Pair], nesting: Nesting) -> None:
         self.pairs = pairs
+        self.origins = Origins(pairs, nesting)
 
     def words(self, n: int) -> str:
         """Why the two steps of a pair differ."""
         pair = self.pairs[n]
         causes = []
-        if _overridden(pair):
+        if overridden(pair):
             causes.append("override")
-        elif reads := self._changed_reads(n):
-            causes.append(f"read {', '.join(self._read_words(k, w) for k, w in reads)}")
-        if not _overridden(pair) and (names := _changed_inputs(pair)):
+        elif reads := self.origins.reads(n):
+            causes.append(f"read {', '.join(map(self._read_words, reads))}")
+        causes += self._task_words(n)
+        if not overridden(pair) and (names := changed_inputs(pair)):
             causes.append(f"given other inputs: {', '.join(map(repr, names))}")
-        if _recoded(pair):
+        if recoded(pair):
             causes.append("its code changed")
         if not causes and pair.shown.live_calls:
             causes.append("asked anew: another answer")
@@ -98,15 +135,11 @@ class Causes:
             for side, step, own, others in sides:
                 for words in (own[key] for key in own if key not in others):
                     assert step is not None  # noqa: S101  (it has an override)
-                    yield Given(side, step.seq, step.action, step.visit, words)
+                    yield Given.at(side, step, words)
 
     def entering(self, n: int) -> list[str]:
         """The state keys that an override of one side, or another one of each, set there."""
-        pair = self.pairs[n]
-        if not _overridden(pair):
-            return []
-        given = [o for s in pair if s and s.override for o in read_overrides(s.store, s.override)]
-        return [*dict.fromkeys(key for o in given if o.kind == "state" for key in o.value)]
+        return entering(self.pairs[n])
 
     def chains(self, n: int, path: str) -> list[tuple[Link, ...]]:
         """The shortest chains that end at a field of a pair, at most `MAX_CHAINS`.
@@ -117,80 +150,82 @@ class Causes:
         shortest: dict[int, list[_Chain | None]] = {}
         for m in self._upstream(n):
             found = [
-                _Chain(1 + (chain.length if chain else 0), self._link(writer, key), chain)
-                for key, writer in self._origins(m)
-                for chain in shortest[writer]
+                _Chain(1 + (chain.length if chain else 0), self._link(origin), chain)
+                for origin in self.origins.of(m)
+                for chain in ([None] if origin.begins else shortest[origin.pair])
             ]
             found.sort(key=lambda chain: chain.length)
             starts = [None] if not found or _has_its_own_cause(self.pairs[m]) else []
             shortest[m] = [*starts, *found][:MAX_CHAINS]
-        end = self._link(n, path)
+        end = self._link(Origin(path, n))
         return [(*(chain.links() if chain else ()), end) for chain in shortest[n]]
+
+    def begun(self, n: int, path: str) -> list[tuple[Link, ...]]:
+        """The chain to a field that differs as it enters a pair: it begins there."""
+        return [(self._link(Origin(path, n)),)]
 
     def _upstream(self, n: int) -> list[int]:
         """A pair and every one its differences came from, in order."""
         seen, waiting = {n}, [n]
         while waiting:
-            new = {w for _, w in self._origins(waiting.pop())} - seen
+            new = {o.pair for o in self.origins.of(waiting.pop()) if not o.begins} - seen
             seen |= new
             waiting += new
         return sorted(seen)
 
-    def _origins(self, n: int) -> list[tuple[str, int]]:
-        """The changed reads that an earlier pair accounts for, with that pair."""
-        own = self.entering(n)
-        return [(k, w) for k, w in self._changed_reads(n) if w is not None and k not in own]
+    def _link(self, origin: Origin) -> Link:
+        step = self.pairs[origin.pair].shown
+        return Link(step.seq, step.action, origin.path, step.path, step.visit)
 
-    def _changed_reads(self, n: int) -> list[tuple[str, int | None]]:
-        """The keys that both sides looked at and found to differ, and who made them differ."""
-        before, after = self.pairs[n]
-        if before is None or after is None or self.pairs[n].shared:
-            return []
-        old, new = dict(before.row.reads), dict(after.row.reads)
-        return [
-            (key, self._writer(n, key))
-            for key in dict.fromkeys([*new, *old])
-            if old.get(key) != new.get(key)
-            and (key in old or before.row.reads_all)
-            and (key in new or after.row.reads_all)
-        ]
+    # -- words --------------------------------------------------------------------------------
 
-    def _writer(self, n: int, key: str) -> int | None:
-        """The last pair before this one that did different things to a key."""
-        positions = self._parted.get(key, [])
-        found = bisect_left(positions, n)
-        return positions[found - 1] if found else None
+    def _read_words(self, read: Read) -> str:
+        if not read.origins:
+            return repr(read.key)
+        if not read.made:
+            return f"{read.key!r} ({self._who(read.origins[0])})"
+        fields = [self._made_words(origin) for origin in read.origins[:MAX_MADE]]
+        more = len(read.origins) - MAX_MADE
+        if more > 0:
+            fields.append(f"{more} more")
+        return f"{read.key!r} (made from {'; '.join(fields)})"
 
-    @cached_property
-    def _parted(self) -> dict[str, list[int]]:
-        """By key: the pairs whose two sides did different things to it, in order."""
-        read = {key for pair in self.pairs for s in pair if s for key, _ in s.row.reads}
-        found: dict[str, list[int]] = {}
-        for n, pair in enumerate(self.pairs):
-            if pair.shared:
-                continue
-            writes = [dict(s.row.writes) if s else {} for s in pair]
-            rules = [s.row.deleted if s else None for s in pair]
-            entering = self.entering(n)
-            touched = {*writes[0], *writes[1], *entering, *(read if any(rules) else ())}
-            for key in touched:
-                ours, theirs = (
-                    w.get(key, survives(key, rule)) for w, rule in zip(writes, rules, strict=True)
-                )
-                if ours != theirs or (key in entering and ours is True):
-                    found.setdefault(key, []).append(n)
-        return found
+    def _made_words(self, origin: Origin) -> str:
+        if not origin.begins or not origin.path.startswith("@"):
+            return f"{origin.path!r}, {self._who(origin)}"
+        pair = self.pairs[origin.pair]
+        step = _step(pair.shown)
+        if origin.path != TASKS:
+            return f"other inputs of {step}"
+        if recoded(pair):
+            return f"changed code of {step}"
+        return f"{'an override' if overridden(pair) else 'new answers'} of {step}"
 
-    def _link(self, n: int, path: str) -> Link:
-        step = self.pairs[n].shown
-        return Link(step.seq, step.action, path)
+    def _who(self, origin: Origin) -> str:
+        """The step that passed something on."""
+        step = _step(self.pairs[origin.pair].shown)
+        if origin.begins:
+            return f"override of {step}"
+        return step if self.pairs[origin.pair].after else f"removed {step}"
 
-    def _read_words(self, key: str, writer: int | None) -> str:
-        if writer is None:
-            return repr(key)
-        step = self.pairs[writer].shown
-        removed = "" if self.pairs[writer].after else "removed "
-        return f"{key!r} ({removed}step {step.seq} {step.action!r})"
+    def _task_words(self, n: int) -> Iterator[str]:
+        """How the tasks of a step differ: the only one by name, several by their number."""
+        tasks = self.origins.tasks(n)
+        for kind in ("changed", "added", "removed"):
+            found = [task for task in tasks if task.kind == kind]
+            was = "" if kind == "changed" else "was " if len(found) == 1 else "were "
+            if len(found) > 1:
+                yield f"{len(found)} of its tasks {was}{kind}"
+            elif found:
+                lane, last = found[0].lane, self.pairs[found[0].origins[0].pair].shown
+                key = lane.removeprefix(f"{self.pairs[n].shown.address}[").removesuffix("]/")
+                where = last.address if kind == "changed" else lane
+                yield f"its task {shown(key)} {was}{kind} ({shown(where)})"
+
+
+def _step(step: Step) -> str:
+    """A step without its visit, as causes name it; inside a task by its address."""
+    return step.label if step.path else label(step.seq, step.action, 1)
 
 
 def _overrides(step: Step | None) -> dict[bytes, str]:
@@ -201,28 +236,6 @@ def _overrides(step: Step | None) -> dict[bytes, str]:
     return {_codec.encode(astuple(override)): describe_override(override) for override in given}
 
 
-def _overridden(pair: Pair) -> bool:
-    """Whether the two sides were given different overrides, or only one was given any."""
-    before, after = pair
-    return before is not None and after is not None and before.override != after.override
-
-
 def _has_its_own_cause(pair: Pair) -> bool:
     """Whether something else than its reads makes the sides differ."""
-    return _overridden(pair) or _recoded(pair) or bool(_changed_inputs(pair))
-
-
-def _recoded(pair: Pair) -> bool:
-    """Whether both sides executed, each other code."""
-    before, after = pair
-    if before is None or after is None or "override" in (before.row.source, after.row.source):
-        return False
-    return before.row.code != after.row.code
-
-
-def _changed_inputs(pair: Pair) -> list[str]:
-    """The inputs that both sides were given otherwise."""
-    if pair.before is None or pair.after is None:
-        return []
-    old, new = dict(pair.before.row.inputs), dict(pair.after.row.inputs)
-    return [k for k in dict.fromkeys([*old, *new]) if old.get(k) != new.get(k)]
+    return overridden(pair) or recoded(pair) or bool(changed_inputs(pair))

@@ -19,6 +19,7 @@ from rewind_nb._codec._reread import Pool
 from rewind_nb._describe import short
 from rewind_nb._diff import MISSING, Delta, Known, diff_nodes, strict_equal
 from rewind_nb._divergence import Divergence
+from rewind_nb._label import address, label, shown
 from rewind_nb._model import StepRow
 from rewind_nb._run import Step
 from rewind_nb._store import Store
@@ -46,7 +47,9 @@ class Change:
         after: the second run's.
         kind: ``changed``, ``added``, ``removed``, ``type`` or ``order``.
         cause: why, in words.
-        seq: position in the second run (in the first, for a removed step).
+        seq: position in the second run (in the first, for a removed step); for a step of a
+            task, in the task.
+        lane: the task it is in, such as ``map:1[0]/``; "" for a step of the run itself.
     """
 
     seq: int
@@ -57,17 +60,29 @@ class Change:
     after: Any
     kind: str
     cause: str
+    lane: str = ""
 
     @classmethod
     def at(cls, step: Step, delta: Delta, cause: str) -> Change:
         """A change of a step."""
         path, before, after, kind = delta
-        return cls(step.seq, step.action, step.visit, path, before, after, kind, cause)
+        return cls(step.seq, step.action, step.visit, path, before, after, kind, cause, step.path)
+
+    @property
+    def address(self) -> str:
+        """Where the step stands: ``search:2``, or inside a task ``map:1[0]/query:1``."""
+        return address(self.lane, self.action, self.visit)
+
+    @property
+    def label(self) -> str:
+        """The step in words."""
+        return label(self.seq, self.action, self.visit, self.lane)
 
     def __repr__(self) -> str:
         visit = f" (visit {self.visit})" if self.visit > 1 else ""
+        where = shown(self.address) if self.lane else f"{self.action!r}{visit}"
         values = f"{short(self.before)} -> {short(self.after)}"
-        return f"<Change {self.action!r}{visit} {self.path}: {values} [{self.cause}]>"
+        return f"<Change {where} {self.path}: {values} [{self.cause}]>"
 
 
 class ArtifactChange(NamedTuple):

@@ -1,29 +1,31 @@
 """`Diff`: two trajectories side by side, field by field, with the cause of each change.
 
-Steps are aligned by (path, action, visit), never by index, so that a loop that ran once
-more does not shift everything after it. Values are compared by their encoding. A change's
+Steps, those of tasks included, are aligned by (path, action, visit), never by index, so
+that a loop that ran once more does not shift everything after it. Values are compared by their encoding. A change's
 cause is what the step was seen to read and had changed before it; followed back, key by
 key, that leads to the override. `_fields` and `_causes` find these, one pair at a time.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rewind_nb._align import align
 from rewind_nb._causes import Causes, Given, Link
 from rewind_nb._changes import ArtifactChange, Change, Outcome, Pair, Side, error_text, only_side
 from rewind_nb._describe import plural, short
 from rewind_nb._divergence import Divergence
-from rewind_nb._fields import Fields
+from rewind_nb._fields import Fields, Found
+from rewind_nb._label import label
+from rewind_nb._pairs import Nesting, paired
 from rewind_nb._run import Run, Step
 from rewind_nb.errors import NotFoundError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from rewind_nb._call import Call
 
 __all__ = [
     "ArtifactChange",
@@ -57,13 +59,11 @@ class Diff:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Every step of both runs, aligned, in execution order."""
-        ours, theirs = self.a.steps, self.b.steps
-        aligned = align([_key(s) for s in ours], [_key(s) for s in theirs])
-        return tuple(
-            Pair(None if i is None else ours[i], None if j is None else theirs[j])
-            for i, j in aligned
-        )
+        """Every step of both runs, aligned, those of its tasks right before it.
+
+        So each stands behind all that it rests on; tasks stand in their order.
+        """
+        return tuple(paired(self.a.steps, self.b.steps))
 
     @property
     def identical(self) -> bool:
@@ -83,7 +83,7 @@ class Diff:
 
     @cached_property
     def shared_steps(self) -> int:
-        """How many leading steps are the very same rows."""
+        """How many leading steps of the runs themselves are the very same rows."""
         count = 0
         for ours, theirs in zip(self.a.steps, self.b.steps, strict=False):
             if (ours.run_id, ours.row.seq) != (theirs.run_id, theirs.row.seq):
@@ -94,12 +94,17 @@ class Diff:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """Every field that differs, in execution order."""
-        return tuple(self._placed[0])
+        return tuple(found.change for found in self.found)
 
     @property
     def changed_steps(self) -> int:
         """How many steps differ in some field, those that only one run took included."""
-        return len({(change.action, change.visit) for change in self.changes})
+        return len(self.changed_pairs)
+
+    @cached_property
+    def changed_pairs(self) -> frozenset[int]:
+        """The positions in `pairs` of those steps."""
+        return frozenset(found.pair for found in self.found)
 
     @cached_property
     def divergence(self) -> Divergence | None:
@@ -107,9 +112,8 @@ class Diff:
         first = next(iter(self.changes), None)
         if first is None:
             return None
-        return Divergence(
-            first.seq, first.action, first.visit, first.path, first.before, first.after, first.cause
-        )
+        where = (first.seq, first.action, first.visit, first.path)
+        return Divergence(*where, first.before, first.after, first.cause, first.lane)
 
     @cached_property
     def overrides(self) -> tuple[Given, ...]:
@@ -150,14 +154,19 @@ class Diff:
 
     @cached_property
     def mismatched_models(self) -> tuple[str, ...]:
-        """Calls of the second run that another model answered than was asked."""
-        return tuple(
-            f"step {s.seq} {s.action!r}: asked {c.model}, answered by {c.answered_by}"
-            for s in self.b.steps
-            if s.source != "inherited"
-            for c in s.calls
-            if c.mismatched_model
-        )
+        """Calls of the second run that another model answered than was asked.
+
+        Those in the tasks of one step are told together.
+        """
+        told: dict[tuple[int, str, Call | None], list[Step]] = {}
+        for step in self.b.walk():
+            asked = step.live_calls or step.played_calls or step.row.status == "open"
+            for call in step.calls if asked and step.source != "inherited" else ():
+                if call.mismatched_model:
+                    words = f"asked {call.model}, answered by {call.answered_by}"
+                    alone = None if step.path else call
+                    told.setdefault((step.top.seq, words, alone), []).append(step)
+        return tuple(f"{_asking(steps)}: {words}" for (_, words, _), steps in told.items())
 
     @property
     def df(self) -> pd.DataFrame:
@@ -166,15 +175,16 @@ class Diff:
 
         return _frames.changes_df(self)
 
-    def why(self, path: str) -> list[tuple[Link, ...]]:
+    def why(self, path: str, *, at: str | None = None) -> list[tuple[Link, ...]]:
         """The chains of observed reads from the override to a changed field.
 
-        At most 64, the shortest first: a loop that reads and writes two keys has
-        exponentially many.
+        They lead into tasks and out of them. At most 64, the shortest first: a loop that
+        reads and writes two keys has exponentially many.
 
         Args:
-            path: of a change, such as ``text`` or ``report.total``; the last step that
-                changed it is meant.
+            path: of a change, such as ``text`` or ``report.total``.
+            at: the step that changed it, by its address such as ``each:2[3]/grade:1``; the
+                last that did if it is left out.
 
         Returns:
             Chains, each from its first cause to the field.
@@ -183,27 +193,37 @@ class Diff:
             NotFoundError: nothing changed at this path; the message lists what did.
         """
         within = (f"{path}.", f"{path}[")
-        changes, ends = self._placed
-        found = [i for i, c in enumerate(changes) if c.path == path]
-        found = found or [i for i, c in enumerate(changes) if c.path.startswith(within)]
+        there = [f for f in self.found if at is None or f.change.address == at]
+        found = [f for f in there if f.change.path == path]
+        found = found or [f for f in there if f.change.path.startswith(within)]
         if not found:
-            changed = dict.fromkeys(c.path for c in changes)
-            raise NotFoundError(f"Nothing changed at {path!r}. {did_you_mean(path, changed)}")
-        return self._causes.chains(bisect_right(ends, found[-1]), path)
+            where = f"{path!r}" if at is None else f"{path!r} of {at}"
+            known = [c.path if at is None or there else c.address for c in self.changes]
+            near = did_you_mean(path if at is None or there else at, dict.fromkeys(known))
+            raise NotFoundError(f"Nothing changed at {where}. {near}")
+        last = found[-1]
+        chains = self._causes.begun if last.entering else self._causes.chains
+        return chains(last.pair, path)
 
     # -- how ------------------------------------------------------------------------------
 
     @cached_property
+    def nesting(self) -> Nesting:
+        """Which of the pairs are in tasks of which."""
+        return Nesting(self.pairs)
+
+    @cached_property
     def _causes(self) -> Causes:
-        return Causes(self.pairs)
+        return Causes(self.pairs, self.nesting)
 
     @cached_property
     def _fields(self) -> Fields:
-        return Fields(self.a, self.b, self.pairs, self._causes)
+        return Fields(self.a, self.b, self.pairs, self.nesting, self._causes)
 
     @cached_property
-    def _placed(self) -> tuple[list[Change], list[int]]:
-        return self._fields.changes()
+    def found(self) -> tuple[Found, ...]:
+        """The changes, each with where it was found."""
+        return tuple(self._fields.changes())
 
     # -- showing --------------------------------------------------------------------------
 
@@ -221,8 +241,7 @@ class Diff:
         return f"<Diff {self.a.id} -> {self.b.id}: {counted}, {shared}{first}>"
 
     def _in_words(self, first: Divergence) -> str:
-        visit = f" (visit {first.visit})" if first.visit > 1 else ""
-        step = f"step {first.seq} {first.action!r}{visit}"
+        step = first.label
         if side := only_side(first):
             return f"{step} only in {(self.a if side == 'before' else self.b).id} ({first.why})"
         return f"{step} {first.path}: {short(first.before)} -> {short(first.after)} ({first.why})"
@@ -238,15 +257,19 @@ def compare(a: Run, b: Run) -> Diff:
     return Diff(a, b)
 
 
-def _key(step: Step) -> tuple[str, str, int]:
-    return (step.path, step.action, step.visit)
+def _asking(steps: list[Step]) -> str:
+    """The step, or the tasks, that asked."""
+    step, top = steps[0], steps[0].top
+    if len(steps) > 1:
+        return f"{len(steps)} calls in tasks of {label(top.seq, top.action, 1)}"
+    return step.label if step.path else label(step.seq, step.action, 1)
 
 
 def _idle(side: Side, run: Run) -> Iterator[Given]:
     """The override of a fork that equals what was recorded, so that no step was given it."""
-    if run.overrides and run.origin and all(step.run_id != run.id for step in run.steps):
-        step = run[run.origin.at]
-        yield Given(side, step.seq, step.action, step.visit, run.override_words)
+    step = run.forked_step if run.overrides else None
+    if step is not None and all(step.run_id != run.id for step in run.steps):
+        yield Given.at(side, step, run.override_words)
 
 
 def _lineage(run: Run) -> Iterator[Run]:

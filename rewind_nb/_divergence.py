@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewind_nb._describe import short
+from rewind_nb._label import address, label
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +14,12 @@ class Divergence:
     """The first difference between a recording and its replay, or between two runs.
 
     Attributes:
+        seq: the step's number in its trajectory: the run's, or the task's.
         path: the field that differs, such as ``report.total``, or ``@error``, ``@next``.
         before: what was recorded.
         after: what there is now.
         why: one sentence.
+        lane: the task it is in, such as ``map:1[0]/``; "" for a step of the run itself.
     """
 
     seq: int
@@ -26,8 +29,18 @@ class Divergence:
     before: Any
     after: Any
     why: str
+    lane: str = ""
+
+    @property
+    def address(self) -> str:
+        """Where the step stands: ``search:2``, or inside a task ``map:1[0]/query:1``."""
+        return address(self.lane, self.action, self.visit)
+
+    @property
+    def label(self) -> str:
+        """The step in words."""
+        return label(self.seq, self.action, self.visit, self.lane)
 
     def __str__(self) -> str:
-        visit = f" (visit {self.visit})" if self.visit > 1 else ""
         values = f": {short(self.before)} -> {short(self.after)}" if self.path else ""
-        return f"step {self.seq} {self.action!r}{visit} {self.path}{values}. {self.why}"
+        return f"{self.label} {self.path}{values}. {self.why}"

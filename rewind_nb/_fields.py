@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
+from rewind_nb._apart import not_run
 from rewind_nb._causes import Causes
 from rewind_nb._changes import STEP, Change, Comparison, Pair, text_changes
 from rewind_nb._diff import Delta
+from rewind_nb._pairs import Nesting
 from rewind_nb._path import bracket, join
-from rewind_nb._run import Run, Step
+from rewind_nb._run import Run
 from rewind_nb._store._read import StepKey
 
 ENDED = {
@@ -24,6 +27,21 @@ Files = dict[StepKey, dict[str, str]]
 """The hashes of artifacts by name, for each step that made any."""
 
 
+class Found(NamedTuple):
+    """A change, and where it was found.
+
+    Attributes:
+        pair: the position of its pair.
+        entering: whether it is of the state that enters the pair, which no step wrote.
+        task: the task that only one side has, where it is that of a step inside it.
+    """
+
+    change: Change
+    pair: int
+    entering: bool = False
+    task: str = ""
+
+
 class Fields:
     """What differs between two runs.
 
@@ -31,55 +49,62 @@ class Fields:
         before: the first run.
         after: the second.
         pairs: their steps, aligned.
+        nesting: which pairs are inside which.
         causes: of these pairs.
     """
 
-    def __init__(self, before: Run, after: Run, pairs: Sequence[Pair], causes: Causes) -> None:
+    def __init__(
+        self, before: Run, after: Run, pairs: Sequence[Pair], nesting: Nesting, causes: Causes
+    ) -> None:
         self.before = before
         self.after = after
         self.pairs = pairs
+        self.nesting = nesting
         self.causes = causes
 
-    def changes(self) -> tuple[list[Change], list[int]]:
-        """The changes in execution order, and for each pair how many there are up to its last."""
+    def changes(self) -> Iterator[Found]:
+        """The changes in execution order: what enters a step before what its tasks did."""
         values = Comparison(self.before.store, self.after.store)
-        changes: list[Change] = []
-        ends = []
+        opening: dict[int, list[int]] = {}  # by the first pair inside it
+        for n, first in enumerate(self.nesting.first):
+            opening.setdefault(first, []).append(n)
         for n in range(len(self.pairs)):
-            changes += self._of_pair(n, values)
-            ends.append(len(changes))
-        return changes, ends
+            for outer in reversed(opening.get(n, ())):
+                for change in self._entering(outer, values):
+                    yield Found(change, outer, entering=True)
+            if None in self.pairs[n]:
+                yield from self._only(n)
+            else:
+                yield from (Found(change, n) for change in self._of_pair(n, values))
 
     def files(self, pair: Pair) -> Iterator[Delta]:
         """The files that a step both sides took made with other bytes, or on one side only."""
         before, after = pair
         if before is None or after is None:
             return
-        ours, theirs = self._files[0].get(before.key, {}), self._files[1].get(after.key, {})
+        ours = self._files[0].get(before.executed_key, {})
+        theirs = self._files[1].get(after.executed_key, {})
         for name in dict.fromkeys([*ours, *theirs]):
             yield from text_changes(bracket("@artifacts", name), ours.get(name), theirs.get(name))
 
     def _of_pair(self, n: int, values: Comparison) -> Iterator[Change]:
         pair = self.pairs[n]
         before, after = pair
-        if pair.shared:
+        if before is None or after is None or pair.shared:
             return
-        if before is None or after is None:
-            ours, theirs = (None if s is None else s.status for s in pair)
-            for delta in text_changes(STEP, ours, theirs):
-                yield Change.at(pair.shown, delta, self._absence(n))
-            return
-        yield from self._entering(n, before, after, values)
         deltas = [*self.files(pair)]
         if not pair.same or before.row.inputs != after.row.inputs:
             deltas = [*values.fields(before, after), *deltas]
         cause = self.causes.words(n) if deltas else ""
         yield from (Change.at(pair.shown, delta, cause) for delta in deltas)
 
-    def _entering(self, n: int, before: Step, after: Step, values: Comparison) -> Iterator[Change]:
+    def _entering(self, n: int, values: Comparison) -> Iterator[Change]:
         """State that differs as it enters a step without any step having written it."""
+        before, after = self.pairs[n]
+        if before is None or after is None or self.pairs[n].shared:
+            return
         overridden = self.causes.entering(n)
-        first = n == 0 and before.seq == after.seq == 0
+        first = n == self._start and before.seq == after.seq == 0
         if not first and not overridden:
             return
         ours = dict(self.before.entering_manifest(before))
@@ -92,18 +117,57 @@ class Fields:
             for delta in found:
                 yield Change.at(after, delta, cause)
 
-    def _absence(self, n: int) -> str:
-        """Why only one side took a step: the other run ended before it, or went another way."""
-        side, run = (0, self.before) if self.pairs[n].before is None else (1, self.after)
-        if n > self._last[side] and run.status in ENDED:
-            return f"run {run.id} {ENDED[run.status]}"
+    # -- steps that only one side took ----------------------------------------------------
+
+    def _only(self, n: int) -> Iterator[Found]:
+        """A step that only one side took, but for those whose tasks the other did not run: an
+        override supplied their output, and is told there.
+        """
+        pair = self.pairs[n]
+        side = 0 if pair.before is None else 1
+        outer, owner = self._missing(n)
+        if owner is not None and not_run(self.pairs[owner]):
+            return
+        lane = self.pairs[outer].shown.path
+        last = self._last[lane][side]
+        task = lane if owner is not None and last is None else ""
+        run = (self.before, self.after)[side]
+        cause = f"no such task in {run.id}" if task else self._absence(outer, side, last)
+        ours, theirs = (None if s is None else s.status for s in pair)
+        for delta in text_changes(STEP, ours, theirs):
+            yield Found(Change.at(pair.shown, delta, cause), n, task=task)
+
+    def _missing(self, n: int) -> tuple[int, int | None]:
+        """The outermost pair around one that only one side has, and the one around that."""
+        owner = self.nesting.owner[n]
+        while owner is not None and None in self.pairs[owner]:
+            n, owner = owner, self.nesting.owner[owner]
+        return n, owner
+
+    def _absence(self, n: int, side: int, last: int | None) -> str:
+        """Why a side lacks a step: it, or the task, ended before it, or went another way."""
+        run = (self.before, self.after)[side]
+        step = None if last is None else self.pairs[last][side]
+        status = step.status if step and step.path else run.status
+        if (last is None or n > last) and status in ENDED:
+            return f"run {run.id} {ENDED[status]}"
         return "the runs took different paths"
 
     @cached_property
-    def _last(self) -> tuple[int, int]:
-        """For each side, the position of the last pair that it has a step in."""
-        before, after = ([n for n, p in enumerate(self.pairs) if p[side]] for side in (0, 1))
-        return max(before, default=-1), max(after, default=-1)
+    def _last(self) -> dict[str, tuple[int | None, int | None]]:
+        """For each trajectory, the last pair that each side has a step in."""
+        return {
+            lane: (
+                max((n for n in positions if self.pairs[n].before), default=None),
+                max((n for n in positions if self.pairs[n].after), default=None),
+            )
+            for lane, positions in self.nesting.lanes.items()
+        }
+
+    @cached_property
+    def _start(self) -> int:
+        """The position of the first pair of the runs themselves."""
+        return self.nesting.lanes.get("", [0])[0]
 
     @cached_property
     def _files(self) -> tuple[Files, Files]:

@@ -6,9 +6,10 @@ when it is empty or a column holds nothing but unknowns. Integers that may be un
 cannot hold every Python string), seconds are ``float64`` (unknown: NaN), moments are UTC
 to the microsecond. A total with an unknown part is unknown.
 
-The frames of a store list whole trajectories: a step that a fork inherits has a row under
-its own run and one under the fork. Where ``executed_by == run_id`` the run did the work
-itself; sum tokens over those rows only.
+A step with tasks is followed by their steps, which say in `task` where they are. The frames
+of a store list whole trajectories: a step that a fork inherits has a row under its own run
+and one under the fork. Where ``executed_by == run_id`` the run did the work itself; sum
+tokens over those rows only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ RUN_COLUMNS: Columns = {
     "override": TEXT,  # in words; "unchanged" for a fork without one
     "steps": WHOLE,  # of its trajectory, inherited ones included
     "own_steps": WHOLE,  # that it executed itself
-    "live_calls": WHOLE,  # of its own steps
+    "live_calls": WHOLE,  # of its own steps and the tasks inside them
     "played_calls": WHOLE,
     "tokens": COUNT,  # that it paid for itself; <NA> where a provider did not say
     "created_at": MOMENT,
@@ -60,9 +61,10 @@ RUN_COLUMNS: Columns = {
 
 STEP_COLUMNS: Columns = {
     "run_id": TEXT,  # of the trajectory
-    "seq": WHOLE,  # position in the trajectory, from 0
+    "seq": WHOLE,  # position in the trajectory, or in its task, from 0
     "action": TEXT,
     "visit": WHOLE,  # n-th time the action occurs, from 1
+    "task": TEXT,  # the one it is in, such as "map:1[0]/"; "" for the run's own
     "source": TEXT,  # live, cache, tool-cache, override, render-cache, reused, inherited
     "status": TEXT,  # complete, failed, interrupted
     "attempt": WHOLE,  # the one that counts, from 0
@@ -77,13 +79,14 @@ STEP_COLUMNS: Columns = {
     "error_type": TEXT,
     "reason": TEXT,  # why it was reused
 }
-"""One row per step of a trajectory."""
+"""One row per step of a trajectory, those of its tasks behind it; each counts its own calls."""
 
 CALL_COLUMNS: Columns = {
     "run_id": TEXT,  # of the trajectory
     "seq": WHOLE,
     "action": TEXT,
     "visit": WHOLE,
+    "task": TEXT,
     "index": WHOLE,  # order of arrival in its step
     "kind": TEXT,  # model, tool, http, clock, random, uuid
     "name": TEXT,  # of the tool; host and path of a request
@@ -108,6 +111,7 @@ FIELD_COLUMNS: Columns = {
     "seq": WHOLE,
     "action": TEXT,
     "visit": WHOLE,
+    "task": TEXT,
     "path": TEXT,  # of a leaf; an empty container is one
     "value": ANY,
     "type": TEXT,  # the name of the value's type
@@ -118,6 +122,7 @@ CHANGE_COLUMNS: Columns = {
     "seq": WHOLE,
     "action": TEXT,
     "visit": WHOLE,
+    "task": TEXT,
     "path": TEXT,
     "before": ANY,  # MISSING where there was none
     "after": ANY,
@@ -140,13 +145,13 @@ def runs_df(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def steps_df(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per step of each trajectory; columns in `STEP_COLUMNS`.
+    """One row per step of each trajectory and its tasks; columns in `STEP_COLUMNS`.
 
     Example:
         >>> str(steps_df([]).started_at.dtype)
         'datetime64[us, UTC]'
     """
-    return _frame((_step_row(run, step) for run in runs for step in run.steps), STEP_COLUMNS)
+    return _frame((_step_row(run, step) for run in runs for step in run.walk()), STEP_COLUMNS)
 
 
 def calls_df(runs: Iterable[Run]) -> pd.DataFrame:
@@ -176,14 +181,15 @@ def changes_df(diff: Diff) -> pd.DataFrame:
         >>> changes_df(rw.diff(run, fork)).path[0]  # doctest: +SKIP
         'analysis.groups.Adelie.total'
     """
-    return _frame(map(attrgetter(*CHANGE_COLUMNS), diff.changes), CHANGE_COLUMNS)
+    return _frame(map(_CHANGE, diff.changes), CHANGE_COLUMNS)
 
 
 def run_graph(run: Run) -> nx.MultiDiGraph[int]:
     """The executed steps: a node per step keyed by seq, an edge per transition taken.
 
     Nodes carry action, visit, source, status, started_at (UTC), duration_s, input_tokens,
-    output_tokens, total_tokens, live_calls, played_calls, hash, error_type; edges `condition`.
+    output_tokens, total_tokens, live_calls, played_calls, hash, error_type and tasks, how
+    many it has; edges `condition`.
 
     Example:
         >>> run_graph(run).nodes[0]["action"]  # doctest: +SKIP
@@ -206,18 +212,19 @@ def _node(step: Step) -> dict[str, Any]:
         **dict(zip(TOKENS, _tokens(step.usage), strict=True)),
         "started_at": _moment(step.started_at),
         "error_type": _error_type(step.error),
+        "tasks": len(step.tasks),
     }
 
 
 TOKENS = ("input_tokens", "output_tokens", "total_tokens")
-_PLACE = attrgetter("seq", "action", "visit")
-_STEP = attrgetter("source", "status", "attempt", "run_id")
+_PLACE = attrgetter("seq", "action", "visit", "path")
+_CHANGE = attrgetter(*({"task": "lane"}.get(name, name) for name in CHANGE_COLUMNS))
 _CALL = attrgetter("idx", "kind", "name", "model", "answered_by", "source", "status")
 
 
 def _run_row(run: Run) -> Row:
     own = [step for step in run.steps if step.run_id == run.id]
-    live, played = sum(s.live_calls for s in own), sum(s.played_calls for s in own)
+    live, played = map(sum, zip((0, 0), *(step.total_calls for step in own), strict=True))
     origin = run.origin
     whence = (None,) * 3 if origin is None else (origin.parent, origin.at, run.override_words)
     made = _moment(run.created_at)
@@ -229,14 +236,15 @@ def _step_row(run: Run, step: Step) -> Row:
     took = (_moment(step.started_at), step.duration_s, *_tokens(step.usage)[:2])
     calls = (step.live_calls, step.played_calls)
     ended = (step.hash, _error_type(step.error), step.reason)
-    return (run.id, *_PLACE(step), *_STEP(step), *took, *calls, *ended)
+    who = (step.source, step.status, step.attempt, step.executed_key[0])
+    return (run.id, *_PLACE(step), *who, *took, *calls, *ended)
 
 
 def _call_rows(run: Run) -> Iterator[Row]:
-    keys = [(step.run_id, step.path, step.row.seq, step.attempt) for step in run.steps]
+    steps = list(run.walk())
     # on one connection: taking one per step costs more than the query
-    found = run.store.read(lambda c: [_read.call_rows(c, key) for key in keys])
-    for step, calls in zip(run.steps, found, strict=True):
+    found = run.store.read(lambda c: [_read.call_rows(c, step.executed_key) for step in steps])
+    for step, calls in zip(steps, found, strict=True):
         for call in calls:
             yield (run.id, *_PLACE(step), *_call(call))
 
@@ -248,7 +256,7 @@ def _call(call: CallRow) -> Row:
 
 def _field_rows(run: Run) -> Iterator[Row]:
     nodes, known = Nodes(run.store, Pool()), Known()
-    for step in run.steps:
+    for step in run.walk():
         place = (run.id, *_PLACE(step))
         for key, digest in step.row.writes:
             for path, node in leaves(join("", key), nodes.node(digest), known):

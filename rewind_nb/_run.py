@@ -1,4 +1,4 @@
-"""`Run`, `Step`, `Call`, `Artifact`: values that describe what is in a store.
+"""`Run`: a value that describes what is in a store.
 
 They read lazily and never execute anything, so a run can be looked at without its
 application. Addressing is by meaning: ``run["search", 2]`` is the second visit of `search`.
@@ -6,17 +6,15 @@ application. Addressing is by meaning: ``run["search", 2]`` is the second visit 
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewind_nb import _codec, _owner
+from rewind_nb._artifact import Artifact
+from rewind_nb._call import Call
 from rewind_nb._describe import describe_override, plural
 from rewind_nb._model import (
-    ArtifactRow,
     ErrorInfo,
     Manifest,
     Origin,
@@ -27,7 +25,7 @@ from rewind_nb._model import (
     Source,
     Usage,
 )
-from rewind_nb._steps import Call, Step
+from rewind_nb._steps import Step, sum_usage
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed, Trajectory, after_step
 from rewind_nb.errors import StepNotFoundError, did_you_mean
@@ -214,22 +212,38 @@ class Run:
         )
 
     def _find_step(self, step: Step) -> Step:
-        found = self._trajectory.visit(step.action, step.visit)
+        top = self._trajectory.visit(step.top.action, step.top.visit)
+        found = None if top is None else self._step(top)
+        if found is not None and step.path:
+            found = next((s for s in found.inside() if s.address == step.address), None)
         if found is None:
             raise StepNotFoundError(
-                f"Run {self.id} has no step {step.action!r} (visit {step.visit}): the Step given "
-                f"belongs to run {step.run_id}.",
+                f"Run {self.id} has no step {step.address!r}: the Step given belongs to run "
+                f"{step.run_id}.",
                 run_id=self.id,
             )
-        return self._step(found)
+        return found
 
-    def history(self) -> tuple[Step, ...]:
-        """Every attempt at this run's own steps, failed and interrupted ones included."""
+    def history(self, *, inside: bool = False) -> tuple[Step, ...]:
+        """Every attempt at this run's own steps, failed and interrupted ones included.
+
+        Args:
+            inside: the steps of tasks inside them as well.
+        """
         rows = self.store.read(_read.step_rows, self.id, 0, 1 << 62, every_attempt=True)
         own = next((p for p in self._trajectory.parts if p.own), None)
         if own is None:
             return ()
-        return tuple(Step(self.store, Placed(r.seq, r, own), r.source) for r in rows)
+        steps = [Step(self.store, Placed(r.seq, r, own), r.source) for r in rows]
+        if not inside:
+            return tuple(steps)
+        return tuple(found for step in steps for found in (step, *step.inside()))
+
+    def walk(self) -> Iterator[Step]:
+        """Every step of the trajectory, each followed by those of the tasks inside it."""
+        for step in self.steps:
+            yield step
+            yield from step.inside()
 
     # -- state ----------------------------------------------------------------------------
 
@@ -245,7 +259,7 @@ class Run:
             StepNotFoundError: there is no such step.
         """
         step = self[at]
-        entering = self._trajectory.state_entering(step.seq)
+        entering = self.entering_manifest(step)
         if not after or step.status != "complete":
             return self._decode(entering)
         return self._decode(after_step(entering, step.row.deleted, step.row.writes))
@@ -256,7 +270,9 @@ class Run:
         return dict(self._trajectory.state_entering(len(self)))
 
     def entering_manifest(self, step: Step) -> Manifest:
-        """The state entering a step as value hashes."""
+        """The state entering a step of this run, or of a task inside it, as value hashes."""
+        if step.path:
+            return self._trajectory.task_state_entering(step.row)
         return self._trajectory.state_entering(step.seq)
 
     @property
@@ -275,19 +291,18 @@ class Run:
 
         Inherited, reused and played-back work costs nothing.
         """
-        own = [step.usage for step in self.history()]  # failed attempts were paid for too
-        spent = [u for u in own if u is None or u.total_tokens]
-        if any(usage is None for usage in spent):
-            return None
-        return functools.reduce(operator.add, spent) if spent else Usage(0, 0)
+        return sum_usage(step.total_usage for step in self.history())  # failed attempts too
 
     @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:
         """The files its steps made, inherited ones included."""
+        steps = list(self.walk())
+        # on one connection: taking one per step costs more than the query
+        made = self.store.read(lambda c: [_read.artifact_rows(c, s.executed_key) for s in steps])
         return tuple(
-            Artifact(self.store, made, step.source)
-            for step in self.steps
-            for made in self.store.read(_read.artifact_rows, step.key)
+            Artifact(self.store, row, step.source)
+            for step, rows in zip(steps, made, strict=True)
+            for row in rows
         )
 
     # -- views ----------------------------------------------------------------------------
@@ -344,7 +359,25 @@ class Run:
         if origin is None:
             return None
         placed = self._trajectory.at(origin.at)
-        return str(origin.at) if placed is None else f"{origin.at} {placed.row.action!r}"
+        if placed is None:
+            return str(origin.at)
+        inside = self._row.mode.get("inside")
+        within = f", in it {inside[0]}{inside[1]}:{inside[2]}" if inside else ""
+        return f"{origin.at} {placed.row.action!r}{within}"
+
+    @property
+    def forked_step(self) -> Step | None:
+        """The step a fork starts at, inside a task where its override was for one of that."""
+        origin = self.origin
+        placed = None if origin is None or self.kind != "fork" else self._trajectory.at(origin.at)
+        if placed is None:
+            return None
+        step = self._step(placed)
+        inside = self._row.mode.get("inside")
+        if inside is None:
+            return step
+        found = (s for s in step.inside() if [s.path, s.action, s.visit] == list(inside))
+        return next(found, step)
 
     @property
     def override_words(self) -> str:
@@ -352,7 +385,7 @@ class Run:
         return "; ".join(describe_override(o) for o in self.overrides) or "unchanged"
 
     def __repr__(self) -> str:
-        played = sum(s.played_calls for s in self.steps if s.source not in ("inherited", "reused"))
+        played = sum(s.played_calls for s in self.walk() if s.source not in ("inherited", "reused"))
         parts = [f"Run {self.id}", *([f"{self.label!r}"] if self.label else []), self.status]
         parts.append(plural(len(self), "step"))
         if self.kind != "record":
@@ -367,34 +400,6 @@ class Run:
         from rewind_nb import _html
 
         return _html.run_html(self)
-
-
-class Artifact:
-    """A file a step made. Its identity is its bytes."""
-
-    def __init__(self, store: Store, row: ArtifactRow, step_source: Source) -> None:
-        self._store = store
-        self._row = row
-        self.name = row.name
-        self.sha256 = row.sha256
-        self.size = row.size
-        self.source: Source = "render-cache" if step_source == "reused" else row.source
-
-    @property
-    def bytes(self) -> bytes:
-        """Its content, from the store."""
-        found = self._store.read(_read.blob, self.sha256)
-        return b"" if found is None else found
-
-    @property
-    def path(self) -> Path:
-        """Where the step wrote it; the file may have been moved since."""
-        return Path(self._row.file)
-
-    def __repr__(self) -> str:
-        return (
-            f"Artifact({self.name!r}, sha256={self.sha256[:12]}, {self.size} bytes, {self.source})"
-        )
 
 
 def read_overrides(store: Store, digest: str) -> tuple[Override, ...]:

@@ -1,22 +1,35 @@
-"""`Step` and `Call`: one executed action, and one request and answer inside it."""
+"""`Step`: one executed action of a run, or of a task inside a step of it."""
 
 from __future__ import annotations
 
-import json
+import functools
+import operator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from rewind_nb._describe import short
-from rewind_nb._model import CallKind, CallRow, ErrorInfo, Source, Usage
-from rewind_nb._store import Store, _read
-from rewind_nb._trajectory import Placed
+from rewind_nb._call import Call, vars_of
+from rewind_nb._label import address, label
+from rewind_nb._lane import lanes_of
+from rewind_nb._model import ErrorInfo, Source, StepRow, Usage
+from rewind_nb._store import Store, _read, _read_tasks
+from rewind_nb._trajectory import Placed, executed
+
+__all__ = ["PAID_ELSEWHERE", "Call", "Step", "sum_usage"]
+
+PAID_ELSEWHERE = ("inherited", "reused")
+"""Sources of steps that cost their run nothing."""
+
+Lanes = dict[str, list[StepRow]]
+"""The steps of tasks by the path of the task, in their order."""
 
 
 class Step:
-    """One executed action of a run.
+    """One executed action of a run, or of a task inside a step of it.
 
     Attributes:
-        seq: its position in the run's trajectory, from 0.
+        seq: its position in its trajectory, from 0: the run's, or the task's.
+        path: the task it is in, such as ``map:1[0]/``; "" for a step of the run itself.
         visit: how often the action had occurred by then, from 1.
         source: where its values came from: ``live``, ``cache``, ``tool-cache``,
             ``override``, ``render-cache``, ``reused`` or ``inherited``.
@@ -25,8 +38,17 @@ class Step:
         duration_s: seconds.
     """
 
-    def __init__(self, store: Store, placed: Placed, source: Source) -> None:
+    def __init__(
+        self,
+        store: Store,
+        placed: Placed,
+        source: Source,
+        outer: Step | None = None,
+        lanes: Lanes | None = None,
+    ) -> None:
+        """*lanes*: those of every task in the attempt it is of, where they were read already."""
         self.store = store
+        self.placed = placed
         self.row = row = placed.row
         self.seq = placed.seq
         self.action = row.action
@@ -45,12 +67,113 @@ class Step:
         self.played_calls = row.played_calls
         self.reason = row.reason
         self.override = row.override
-        self.tasks: tuple[Step, ...] = ()
+        self.outer = outer
+        self._lanes = lanes
 
     @property
     def key(self) -> _read.StepKey:
         """What addresses it in the store: (run id, path, seq, attempt) where it executed."""
         return (self.row.run_id, self.row.path, self.row.seq, self.row.attempt)
+
+    @property
+    def executed_key(self) -> _read.StepKey:
+        """What addresses the step that really executed, where this one was put in from it."""
+        return self.row.origin or self.key
+
+    @cached_property
+    def executed_row(self) -> StepRow:
+        """The row of the step that really executed."""
+        return executed(self.store, self.row)
+
+    @property
+    def top(self) -> Step:
+        """The step of the run itself that it is, or is inside of."""
+        return self if self.outer is None else self.outer.top
+
+    @property
+    def address(self) -> str:
+        """Where it stands: ``search:2``, or inside a task ``map:1[0]/query:1``."""
+        return address(self.path, self.action, self.visit)
+
+    @property
+    def label(self) -> str:
+        """What to call it in words: ``step 4 'search' (visit 2)``."""
+        return label(self.seq, self.action, self.visit, self.path)
+
+    # -- the tasks inside it --------------------------------------------------------------
+
+    @cached_property
+    def tasks(self) -> dict[str, tuple[Step, ...]]:
+        """The steps of each task that ran inside it, by task key, in task order.
+
+        A parallel action has one for each of its tasks, an action that builds applications
+        one for each of them; most steps have none.
+        """
+        if not self.row.tasks and self.row.status != "open":
+            return {}
+        lanes = self._lanes_inside()
+        shown = self.source if self.source in PAID_ELSEWHERE else None
+        return {
+            key: tuple(
+                Step(
+                    self.store,
+                    self.placed._replace(seq=row.seq, row=row),
+                    shown or row.source,
+                    self,
+                    lanes,
+                )
+                for row in lanes[path]
+            )
+            for key, path in lanes_of(self.address, list(lanes)).items()
+        }
+
+    def _lanes_inside(self) -> Lanes:
+        """All of its tasks, however deep; one query reads them for every step inside it too."""
+        if self._lanes is not None and self.row.origin is None:
+            return self._lanes
+        run_id, _, _, attempt = self.executed_key
+        lanes: Lanes = {}
+        for row in self.store.read(_read_tasks.steps_inside, run_id, attempt, self.address):
+            lanes.setdefault(row.path, []).append(row)
+        return lanes
+
+    def inside(self) -> Iterator[Step]:
+        """Every step of its tasks, however deep, outer ones first."""
+        for steps in self.tasks.values():
+            for step in steps:
+                yield step
+                yield from step.inside()
+
+    def executed_with(self) -> Iterator[Step]:
+        """It, and the steps inside it that executed when it did: what is put in did earlier."""
+        yield self
+        for step in self.inside():
+            if (step.run_id, step.attempt) == (self.run_id, self.attempt):
+                yield step
+
+    @property
+    def total_calls(self) -> tuple[int, int]:
+        """How many calls it and its tasks made live, and how many were played back."""
+        steps = list(self.executed_with())
+        return sum(s.live_calls for s in steps), sum(s.played_calls for s in steps)
+
+    @property
+    def total_usage(self) -> Usage | None:
+        """Tokens of its own calls and those of its tasks; None where a part is unknown."""
+        return sum_usage(step.usage for step in self.executed_with())
+
+    # -- what it did ----------------------------------------------------------------------
+
+    @property
+    def uncaptured(self) -> tuple[str, ...]:
+        """Where something went that was not recorded: ``host:port``, a command."""
+        return self.executed_row.uncaptured
+
+    @property
+    def stream(self) -> tuple[Any, ...] | None:
+        """The chunks a streaming action put out, None for one that does not stream."""
+        stream = self.executed_row.stream
+        return None if stream is None else tuple(self.store.value(stream))
 
     @cached_property
     def hidden_state(self) -> tuple[str, ...]:
@@ -76,12 +199,12 @@ class Step:
     @property
     def reads(self) -> dict[str, Any]:
         """The state it was seen to read. Keys seen to be absent are in `absent`."""
-        return {k: self.store.value(h) for k, h in self.row.reads if h is not None}
+        return {k: self.store.value(h) for k, h in self.executed_row.reads if h is not None}
 
     @property
     def absent(self) -> tuple[str, ...]:
         """The keys it looked for and did not find."""
-        return tuple(k for k, h in self.row.reads if h is None)
+        return tuple(k for k, h in self.executed_row.reads if h is None)
 
     @property
     def writes(self) -> dict[str, Any]:
@@ -101,7 +224,8 @@ class Step:
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Its calls in branch order."""
-        return tuple(Call(self.store, r) for r in self.store.read(_read.call_rows, self.key))
+        rows = self.store.read(_read.call_rows, self.executed_key)
+        return tuple(Call(self.store, row) for row in rows)
 
     @property
     def transition(self) -> dict[str, Any] | None:
@@ -112,6 +236,7 @@ class Step:
         """Everything about it as plain values."""
         return {
             "run_id": self.run_id,
+            "path": self.path,
             "seq": self.seq,
             "action": self.action,
             "visit": self.visit,
@@ -127,17 +252,21 @@ class Step:
             "result": self.result,
             "error": None if self.error is None else vars_of(self.error),
             "calls": [call.to_dict() for call in self.calls],
+            "tasks": {key: [step.to_dict() for step in steps] for key, steps in self.tasks.items()},
+            "stream": None if self.stream is None else list(self.stream),
             "hash": self.hash,
             "started_at": self.started_at,
             "duration_s": self.duration_s,
             "usage": None if self.usage is None else self.usage.to_dict(),
             "hidden_state": list(self.hidden_state),
+            "uncaptured": list(self.uncaptured),
         }
 
     def __repr__(self) -> str:
         failed = f", {self.error.type}: {self.error.message!r}" if self.error else ""
         visit = f" (visit {self.visit})" if self.visit > 1 else ""
-        return f"<Step {self.seq} {self.action!r}{visit}, {self.status}, {self.source}{failed}>"
+        within = f" in {self.path}" if self.path else ""
+        return f"<Step {self.seq} {self.action!r}{visit}{within}, {self.status}, {self.source}{failed}>"
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html
@@ -145,88 +274,17 @@ class Step:
         return _html.step_html(self)
 
 
-class Call:
-    """One request and its answer inside a step.
+def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    """The tokens of several steps; None as soon as one part is unknown.
 
-    Attributes:
-        kind: ``model``, ``tool``, ``http``, ``clock``, ``random`` or ``uuid``.
-        usage: tokens the answer reported; charged only when `source` is ``live``.
-        latency_s: seconds.
-        replayed_from: the recorded call it was played back from.
+    What cost nothing is left out, so that its unknown details do not make others' unknown.
+
+    Example:
+        >>> sum_usage([Usage(5, 1, cached_tokens=2), Usage(0, 0)])
+        Usage(input_tokens=5, output_tokens=1, total_tokens=6, cached_tokens=2)
     """
-
-    def __init__(self, store: Store, row: CallRow) -> None:
-        self._store = store
-        self._row = row
-        self.index = row.idx
-        self.kind: CallKind = row.kind
-        self.name = row.name
-        self.source: Source = row.source
-        self.status = row.status
-        self.model = row.model
-        self.answered_by = row.answered_by
-        self.usage: Usage | None = row.usage
-        self.fingerprint = row.fingerprint
-        self.sample = row.n
-        self.epoch = row.epoch
-        self.latency_s = row.latency_s
-        self.started_at = row.started_at
-        self.replayed_from = row.replayed_from
-        self.error: ErrorInfo | None = row.error
-        self.parent = row.parent
-
-    @property
-    def request(self) -> Any:
-        """The canonical request: no credentials, JSON keys sorted."""
-        return self._store.value(self._row.request)
-
-    @property
-    def response(self) -> Any:
-        """What came back; for a tool its result; None where the call failed."""
-        return None if self._row.response is None else self._store.value(self._row.response)
-
-    @property
-    def messages(self) -> list[dict[str, Any]] | None:
-        """The messages of a model request."""
-        body = self.request.get("body") if self.kind == "model" else None
-        return body.get("messages") if isinstance(body, dict) else None
-
-    @property
-    def text(self) -> str | None:
-        """The text of a model answer."""
-        if self.kind != "model" or self.response is None:
-            return None
-        try:
-            text = json.loads(self.response["body"])["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError):
-            return None
-        return text if isinstance(text, str) else None
-
-    @property
-    def mismatched_model(self) -> bool:
-        """Whether another model answered than was asked."""
-        return bool(self.model and self.answered_by and self.model != self.answered_by)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything about it as plain values."""
-        names = ("index", "kind", "name", "source", "status", "model", "answered_by")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "request": self.request,
-            "response": self.response,
-            "error": None if self.error is None else vars_of(self.error),
-            "usage": None if self.usage is None else self.usage.to_dict(),
-            "sample": self.sample,
-            "latency_s": self.latency_s,
-            "replayed_from": self.replayed_from,
-        }
-
-    def __repr__(self) -> str:
-        model = f" {short(self.model)[1:-1]}" if self.model else ""
-        other = f" answered by {short(self.answered_by)[1:-1]}" if self.mismatched_model else ""
-        return f"<Call {self.index} {self.kind}{model}{other}, {self.status}, {self.source}>"
-
-
-def vars_of(error: ErrorInfo) -> dict[str, Any]:
-    """An error record as a dict."""
-    return {"type": error.type, "message": error.message, "raw": error.raw}
+    spent = [usage for usage in usages if usage is None or usage.total_tokens != 0]
+    known = [usage for usage in spent if usage is not None]
+    if len(known) < len(spent):
+        return None
+    return functools.reduce(operator.add, known) if known else Usage(0, 0)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rewind_nb._model import Manifest, RunRow, StepRow
-from rewind_nb._store import Store, _read
+from rewind_nb._store import Store, _read, _read_tasks
 from rewind_nb._store._chain import check_root
 from rewind_nb._store._schema import chain_hash
 from rewind_nb.errors import StoreCorruptError
@@ -164,16 +164,43 @@ class Trajectory:
             return entering
         return after_step(entering, placed.row.deleted, placed.row.writes)
 
+    def task_state_entering(self, row: StepRow) -> Manifest:
+        """The ordered state entering a step of a task, in the attempt that it is of."""
+        rows = self.store.read(_read_tasks.task_steps, row.run_id, row.attempt, row.path)
+        rows = [earlier for earlier in rows if earlier.seq <= row.seq]
+        starts = [n for n, earlier in enumerate(rows) if earlier.state is not None]
+        _check_unbroken(row.run_id, rows, 0, row.seq + 1)
+        return _folded(rows[starts[-1] :])
+
     def _entering(self, row: StepRow) -> Manifest:
         start = self.store.read(_read.checkpoint_seq, row.run_id, row.path, row.seq)
         if start is None:
             raise _broken(row.run_id, "no state to start from")
         rows = self.store.read(_read.step_rows, row.run_id, start, row.seq + 1, path=row.path)
         _check_unbroken(row.run_id, rows, start, row.seq + 1)
-        state = rows[0].state or ()
-        for earlier in rows[:-1]:
-            state = after_step(state, earlier.deleted, earlier.writes)
-        return state
+        return _folded(rows)
+
+
+def _folded(rows: list[StepRow]) -> Manifest:
+    """The state entering the last of some steps; the first has the one entering it."""
+    state = rows[0].state or ()
+    for earlier in rows[:-1]:
+        state = after_step(state, earlier.deleted, earlier.writes)
+    return state
+
+
+def executed(store: Store, row: StepRow) -> StepRow:
+    """The step that really executed, where *row* took its output over from it.
+
+    Raises:
+        StoreCorruptError: it is missing.
+    """
+    if row.origin is None:
+        return row
+    found = store.read(_read_tasks.step_at, row.origin)
+    if found is None:
+        raise _broken(row.run_id, f"a step {row.seq} that refers to one that is missing")
+    return found
 
 
 def _check_unbroken(run_id: str, rows: list[StepRow], lo: int, hi: int) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import networkx as nx
 import pandas as pd
 import pytest
+import task_apps
 from burr.core import ApplicationBuilder, State, action
 from conftest import RECORDERS
 from hypothesis import given
@@ -82,6 +83,20 @@ def test_a_frame_has_its_dtypes_whatever_is_in_it(recorded, name):
 
     assert list(make([run]).columns) == list(columns)
     assert dtypes(make([run])) == columns
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_frame_has_its_dtypes_with_tasks_in_it(store, name):
+    make, columns = FRAMES[name]
+    rw = Rewind(task_apps.map_app(), store=store)
+    run = rw.run()
+    fork = rw.fork(run, run["each"].tasks["1"][1], output={"grade": 1})
+
+    assert dtypes(make([run, fork])) == columns
+    assert dtypes(rw.diff(run, fork).df) == CHANGE_COLUMNS
+    if "task" in columns:
+        assert set(make([run]).task) >= {"each:1[0]/", "each:2[4]/"}
+        assert list(columns)[list(columns).index("visit") + 1] == "task"
 
 
 def test_a_frame_of_changes_has_its_dtypes_with_and_without_changes(store):

@@ -1,5 +1,6 @@
 """Static HTML: self-contained, without script, and with everything in it escaped."""
 
+import contextlib
 import re
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -8,6 +9,8 @@ import apps
 import fake_provider as fp
 import pytest
 from burr.core import ApplicationBuilder, action
+from burr.core.graph import GraphBuilder
+from burr.core.parallelism import RunnableGraph, SubGraphTask, TaskBasedParallelAction
 from conftest import RECORDERS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +37,7 @@ KNOWN_TAGS = set(
     "svg g title rect path text tspan".split()
 )
 KNOWN_ATTRIBUTES = set(
-    "class scope colspan x y width height rx d role aria-label viewbox text-anchor".split()
+    "class scope colspan open x y width height rx d role aria-label viewbox text-anchor".split()
 )
 
 
@@ -113,6 +116,51 @@ def hostile(store):
     return rw, run, rw.last_run
 
 
+def hostile_tasks_app():
+    """Tasks whose keys, actions, chunks and errors are hostile, in an action that is."""
+
+    @action(reads=["word"], writes=[XSS])
+    def inner(state):
+        if state["word"] == "bad":
+            raise ValueError(XSS)
+        return state.update(**{XSS: state["word"]})
+
+    class Each(TaskBasedParallelAction):
+        def tasks(self, state, context, inputs):
+            for n, word in enumerate(state["words"]):
+                graph = (
+                    GraphBuilder()
+                    .with_actions(**{XSS: inner, "last": inner})
+                    .with_transitions((XSS, "last"))
+                    .build()
+                )
+                yield SubGraphTask(
+                    graph=RunnableGraph(graph, XSS, ["last"]),
+                    inputs={},
+                    state=state.update(word=word),
+                    application_id=f"{context.app_id}:{n} {XSS}",
+                )
+
+        def reduce(self, state, states):
+            return state.update(out=[s[XSS] for s in states])
+
+        @property
+        def reads(self):
+            return ["words"]
+
+        @property
+        def writes(self):
+            return ["out"]
+
+    return (
+        ApplicationBuilder()
+        .with_actions(**{XSS: Each()})
+        .with_state(words=["a", "b", XSS])
+        .with_entrypoint(XSS)
+        .build()
+    )
+
+
 def pages(rw, run, fork):
     yield run_html(run)
     yield run_html(fork)
@@ -148,6 +196,32 @@ def test_hostile_text_is_shown_and_not_dropped(hostile):
 
     for html in (run_html(run), step_html(run[0]), step_html(run["second"])):
         assert "<script>alert(1)</script><img src=x onerror=alert(2)>" in Page(html).text
+
+
+@pytest.mark.parametrize("words", [["a", "b", XSS, "new"], ["a"], [*"abcdefghijklm"], ["bad", "b"]])
+def test_hostile_tasks_stay_text_on_every_page(store, words):
+    rw = Rewind(hostile_tasks_app(), store=store)
+    run = rw.run()
+    with contextlib.suppress(ValueError):
+        rw.fork(run, at=0, state={"words": words})
+    fork = rw.last_run
+    inside = rw.fork(run, run[0].tasks[f"1 {XSS}"][1], output={XSS: 1})
+    diffs = [rw.diff(run, fork), rw.diff(fork, run), rw.diff(inside, run)]
+    for diff in diffs:
+        assert repr(diff).isprintable()
+        assert all(repr(change).isprintable() for change in diff.changes)
+
+    for html in (
+        *pages(rw, run, fork), *pages(rw, run, inside), *map(diff_html, diffs),
+        *(step_html(step) for step in inside.walk()),
+    ):  # fmt: skip
+        assert_safe(html)
+        assert "<script" not in html.lower()
+        assert "\x1b" not in html
+        assert "\u202e" not in html
+        for name, parents in Page(html).parents:
+            if name in ("table", "svg"):
+                assert "rw-scroll" in parents
 
 
 @given(any_text)

@@ -139,6 +139,23 @@ def test_no_line_is_wider_than_a_hundred_columns_or_commands_the_terminal(hostil
             assert line.isprintable()
 
 
+def test_no_line_about_a_task_is_wider_or_commands_the_terminal(store):
+    import task_apps
+
+    words = [HOSTILE.replace("\udcff", f" {n}") for n in range(3)]
+    app = task_apps.views_app()
+    rw = Rewind(app, store=store)
+    run = rw.run(state={"cities": [*words, "Bern"], "text": HOSTILE})
+    fork = rw.fork(run, "cities", state={"cities": [*words[:2], "Rome"]})
+    diff = rw.diff(run, fork)
+
+    for text in (run_text(run), run_text(fork), diff_text(diff), repr(diff)):
+        for line in text.split("\n"):
+            assert line.isprintable()
+            assert columns(line) <= 100 or text == repr(diff)
+    assert all(repr(change).isprintable() for change in diff.changes)
+
+
 def test_text_is_the_same_for_equal_runs_but_for_ids_and_times():
     texts = []
     for _ in range(2):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from rewind_nb._changes import only_side
 from rewind_nb._diff import MISSING
+from rewind_nb._html._diff_steps import KINDS, ONLY, aligned_steps
 from rewind_nb._html._markup import Child, Html, join, row, table, tag, text
 from rewind_nb._html._parts import (
-    action_name,
     chip,
     count,
     facts,
@@ -22,34 +22,24 @@ from rewind_nb._html._parts import (
     mono,
     page,
     sha,
-    source_chip,
     status_chip,
+    step_name,
     title,
 )
 from rewind_nb._html._value import shown
+from rewind_nb._label import shown as printed
 from rewind_nb._secrets import redact
-from rewind_nb._text import shared_start
+from rewind_nb._text import Told, shared_start, told
 from rewind_nb._words import word_diff
 
 if TYPE_CHECKING:
-    from rewind_nb._compare import Change, Diff, Pair
+    from rewind_nb._compare import Change, Diff
     from rewind_nb._divergence import Divergence
-    from rewind_nb._run import Step
 
 __all__ = ["diff_html", "divergence_box", "is_prose", "prose"]
 
-MAX_SHARED = 6  # shared steps listed
 MAX_PROSE = 3_000  # characters of each side that are compared word by word
 KEPT = 120  # characters at each end of a stretch that stayed the same
-
-_KINDS = {
-    "changed": ("~", "warn"),
-    "added": ("+", "good"),
-    "removed": ("-", "bad"),
-    "type": ("τ", "override"),
-    "order": ("⇅", "cache"),
-}
-_ONLY = {"before": ("only before", *_KINDS["removed"]), "after": ("only after", *_KINDS["added"])}
 
 
 def diff_html(diff: Diff) -> str:
@@ -65,7 +55,7 @@ def diff_html(diff: Diff) -> str:
         _whence(diff),
         *(tag("div", words, class_="rw-box rw-warn") for words in diff.mismatched_models),
         _first(diff),
-        _steps(diff),
+        aligned_steps(diff),
         _changes(diff),
         _artifacts(diff),
         _outcome(diff),
@@ -74,14 +64,14 @@ def diff_html(diff: Diff) -> str:
 
 def divergence_box(first: Divergence, name: str, only: str | None = None) -> Html:
     """A first difference: where, both values, and why; or where *only* one run has the step."""
-    step = join(tag("b", name), f": step {first.seq} ", action_name(first), " ")
+    step = join(tag("b", name), ": step ", step_name(first), " ")
     where = join(step, mono(first.path) if only is None else f"only in {only}")
     both = first.before, first.after
     words = [prose(*both)] if all(map(is_prose, both)) else [shown(both[0]), " → ", shown(both[1])]
     values = tag("div", *words, class_="rw-line")
     why = tag("div", "cause: ", text(first.why, 1_000), class_="rw-line")
-    told = first.path and only is None
-    return tag("div", where, values if told else None, why, class_="rw-box rw-warn")
+    differs = first.path and only is None
+    return tag("div", where, values if differs else None, why, class_="rw-box rw-warn")
 
 
 def _verdict(diff: Diff) -> Html:
@@ -96,8 +86,7 @@ def _overrides(diff: Diff) -> Iterator[Html]:
     all_after = all(given.side == "after" for given in diff.overrides)
     for given in diff.overrides:
         label = chip("override" if all_after else f"override {given.side}", "✎", "override")
-        visit = f" (visit {given.visit})" if given.visit > 1 else ""
-        where = tag("span", f" at {given.seq} {given.action!r}{visit}", class_="rw-dim")
+        where = tag("span", f" at {given.label.removeprefix('step ')}", class_="rw-dim")
         yield tag("div", label, " ", tag("b", given.words), where, class_="rw-line")
 
 
@@ -119,38 +108,6 @@ def _first(diff: Diff) -> Html | None:
     return divergence_box(diff.divergence, "First difference", run.id if side else None)
 
 
-# -- aligned steps ----------------------------------------------------------------------
-
-
-def _steps(diff: Diff) -> Html:
-    changed: dict[tuple[str, int], int] = {}
-    for change in diff.changes:
-        key = (change.action, change.visit)
-        changed[key] = changed.get(key, 0) + 1
-    hidden = max(0, diff.shared_steps - MAX_SHARED)
-    words = f"Steps, after {hidden:,} more that are shared" if hidden else "Steps"
-    rows = (_pair(p, changed.get((p.shown.action, p.shown.visit), 0)) for p in diff.pairs[hidden:])
-    head = ["action", "before", "after", ""]
-    return join(title(words), table(head, rows, "… more steps than fit", 40_000))
-
-
-def _pair(pair: Pair, changes: int) -> Html:
-    if pair.before is None or pair.after is None:
-        verdict = chip(*_ONLY["after" if pair.before is None else "before"])
-    elif pair.same and not changes:
-        verdict = tag("span", "= same hash", class_="rw-dim")
-    else:  # a step of the same hash may have been given other inputs
-        verdict = chip(count(changes, "change"), *_KINDS["changed"])
-    return row(action_name(pair.shown), _side(pair.before), _side(pair.after), verdict)
-
-
-def _side(step: Step | None) -> Html:
-    if step is None:
-        return tag("span", "-", class_="rw-dim")
-    failed = None if step.status == "complete" else join(" ", status_chip(step.status))
-    return tag("span", f"{step.seq} ", source_chip(step.source), failed, class_="rw-keep")
-
-
 # -- changes ----------------------------------------------------------------------------
 
 
@@ -165,22 +122,27 @@ def _changes(diff: Diff) -> Html | None:
 
 
 def _change_rows(diff: Diff) -> Iterator[Html]:
-    step: tuple[int, str, int] | None = None
-    for change in diff.changes:
-        side = only_side(change)
-        if step != (change.seq, change.action, change.visit):
-            step = (change.seq, change.action, change.visit)
-            cause = tag("span", " cause: ", text(change.cause, 400), class_="rw-dim")
-            named = join(f"{change.seq} ", action_name(change))
-            only = tag("td", chip(*_ONLY[side])) if side else None
-            cells = tag("td", named, cause, colspan=3 if side else 4)
+    heading: tuple[str, str] | None = None
+    for one in told(diff):
+        side = only_side(one.change)
+        if heading != (heading := (one.change.address, one.change.cause)) or side:
+            cause = tag("span", " cause: ", text(one.change.cause, 400), class_="rw-dim")
+            only = tag("td", chip(*ONLY[side])) if side else None
+            cells = tag("td", _heading(one), cause, colspan=3 if side else 4)
             yield tag("tr", cells, only, class_="rw-group")
         if not side:
-            yield _change(change)
+            yield _change(one.change)
+
+
+def _heading(one: Told) -> Html:
+    """What a group of changes is of: a step, or a task that only one side has."""
+    if not one.task:
+        return step_name(one.change)
+    return join("task ", mono(printed(one.task), 200), f", {count(one.steps, 'step')}")
 
 
 def _change(change: Change) -> Html:
-    sign, colour = _KINDS.get(change.kind, _KINDS["changed"])
+    sign, colour = KINDS.get(change.kind, KINDS["changed"])
     kind = chip(change.kind, sign, colour)
     path = tag("div", mono(change.path, 160), class_="rw-path")
     both = change.before, change.after
@@ -257,7 +219,7 @@ def _artifacts(diff: Diff) -> Html | None:
             sha(made.after, 16),
             tag("span", "= same bytes", class_="rw-dim")
             if made.same
-            else chip(made.kind, *_KINDS[made.kind]),
+            else chip(made.kind, *KINDS[made.kind]),
         )
         for made in diff.artifacts
     )

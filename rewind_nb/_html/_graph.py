@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rewind_nb._html._markup import Child, Html, join, note, tag
-from rewind_nb._html._parts import SIGNS, seconds, spent
+from rewind_nb._html._parts import SIGNS, count, seconds, spent
 from rewind_nb._layout import Layout, Point, Route, layered
 from rewind_nb._text import clip, columns, visible
 
@@ -28,6 +28,7 @@ MAX_NAME = 20  # columns
 GAP, HEIGHT, PITCH = 26, 46, 64  # pixels
 LEFT, MARGIN = 1, 6
 CORNER = 6
+BEHIND = 4  # that the card behind another stands out
 
 
 class _Box(NamedTuple):
@@ -76,7 +77,7 @@ def graph(run: Run) -> Html:
 def _svg(layout: Layout[str], scale: _Scale, parts: list[Html]) -> Html:
     boxes = layout.layers * (scale.width + GAP) - GAP
     lines = (scale.at(point)[0] for route in layout.routes for point in route.points)
-    width = max([LEFT + boxes, *lines]) + LEFT + 1
+    width = max([LEFT + boxes, *lines]) + LEFT + BEHIND
     last = max(place.y for place in layout.positions.values()) * PITCH + HEIGHT / 2
     height = scale.above + max(last, layout.bottom * PITCH) + MARGIN
     box = (round(width), round(height))
@@ -121,6 +122,7 @@ def _card(box: _Box, centre: tuple[float, float], scale: _Scale, fork: int | Non
     return tag(
         "g",
         tag("title", _tooltip(box)),
+        _behind(box, x, y, scale),
         tag("rect", **frame, class_=f"rw-card rw-card-{look}"),
         bar if box.steps else None,
         tag("text", clip(visible(box.action), MAX_NAME), x=x + 12, y=y + 19),
@@ -130,11 +132,20 @@ def _card(box: _Box, centre: tuple[float, float], scale: _Scale, fork: int | Non
     )
 
 
+def _behind(box: _Box, x: float, y: float, scale: _Scale) -> Html | None:
+    """The edge of a second card behind one whose steps have tasks."""
+    if not any(step.tasks for step in box.steps):
+        return None
+    right, bottom = x + scale.width, y + HEIGHT
+    line = f"M{x + 6} {bottom + 3}H{right - 2}Q{right + 3} {bottom + 3} {right + 3} {bottom - 2}V{y + 6}"
+    return tag("path", d=line, class_="rw-behind")
+
+
 def _needed(box: _Box) -> float:
     """The width that both lines of a box need."""
     name = columns(clip(visible(box.action), MAX_NAME))
     signs = min(len(box.steps), MAX_SIGNS) * 14
-    words = len(_outcome(box.steps[0])) if len(box.steps) == 1 else len(str(len(box.steps))) + 1
+    words = len(_told_once(box.steps[0])) if len(box.steps) == 1 else len(str(len(box.steps))) + 1
     return round(max(26 + 7.9 * name, 20 + signs + 6.3 * words))
 
 
@@ -143,13 +154,15 @@ def _second_line(box: _Box) -> list[Child]:
     if not box.steps:
         return ["next"]
     if len(box.steps) == 1:
-        return [_sign(box.steps[0]), f" {_outcome(box.steps[0])}"]
+        return [_sign(box.steps[0]), f" {_told_once(box.steps[0])}"]
     signs = [join(_sign(step), " ") for step in box.steps[:MAX_SIGNS]]
     return [*signs, f"\u00d7{len(box.steps)}"]
 
 
-def _outcome(step: Step) -> str:
-    return step.source if step.status == "complete" else step.status
+def _told_once(step: Step) -> str:
+    """The outcome of the only visit, with the number of its tasks."""
+    tasks = f", {count(len(step.tasks), 'task')}" if step.tasks else ""
+    return f"{step.source if step.status == 'complete' else step.status}{tasks}"
 
 
 def _sign(step: Step) -> Html:
@@ -167,7 +180,8 @@ def _tooltip(box: _Box) -> str:
 def _told(step: Step) -> str:
     return (
         f"step {step.seq}, visit {step.visit}: {step.source}, {step.status}, "
-        f"{seconds(step.duration_s)}, {spent(step.usage)}, hash {(step.hash or '-')[:12]}"
+        f"{seconds(step.duration_s)}, {spent(step.total_usage)}, hash {(step.hash or '-')[:12]}"
+        + (f", {count(len(step.tasks), 'task')}" if step.tasks else "")
     )
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "source_chip",
     "spent",
     "status_chip",
+    "step_name",
     "title",
     "when",
 ]
@@ -151,6 +152,13 @@ def action_name(step: Step | Change | Divergence, limit: int = 60) -> Html:
     """An action, with the visit where it is not the first."""
     visit = tag("span", f" visit {step.visit}", class_="rw-dim") if step.visit > 1 else None
     return join(tag("b", text(step.action, limit)), visit)
+
+
+def step_name(step: Change | Divergence) -> Html:
+    """A step by its number and action; inside a task by its address."""
+    if step.lane:
+        return mono(step.address, 200)
+    return join(f"{step.seq} ", action_name(step))
 
 
 def error_box(kind: str, message: str, *more: Child) -> Html:

@@ -25,6 +25,7 @@ from rewind_nb._html._parts import (
     title,
     when,
 )
+from rewind_nb._html._tasks import block, calls_of, notes, step_source, tokens_of
 from rewind_nb._text import PAID_ELSEWHERE
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["run_html", "run_line"]
 
 MAX_ASKING = 400  # steps whose calls are read for the summary
+MAX_STEPS = 84_000  # characters of markup in the table of steps
+MAX_TASKS = 48_000  # of it for tasks
 
 
 def run_html(run: Run) -> str:
@@ -72,12 +75,14 @@ def _label(run: Run) -> Html | None:
 
 def _totals(run: Run) -> Html:
     own = [step for step in run.steps if step.source not in PAID_ELSEWHERE]
-    live, played = sum(s.live_calls for s in own), sum(s.played_calls for s in own)
+    live, played = map(sum, zip((0, 0), *(step.total_calls for step in own), strict=True))
+    inside = sum(1 for step in run.walk() if step.path)
     took = sum(step.duration_s or 0 for step in own)
     waiting = run.next_action is not None and run.status != "failed"
     return facts(
         count(len(run), "step"),
         f"{len(own)} its own" if len(own) < len(run) else None,
+        f"{inside:,} more in tasks" if inside else None,
         count(live, "live call"),
         f"{played} played back" if played else None,
         spent(run.usage),
@@ -96,8 +101,18 @@ def _steps(run: Run) -> Html | None:
     numbers = [number("step"), number("tokens"), number("time")]
     head = [numbers[0], "action", "source", "calls", *numbers[1:], "wrote", "hash"]
     left_out = f"… more steps than fit; run.steps_df() has all {len(run)}"
-    rows = (made for step in run.steps for made in _step_rows(step))
-    return join(title("Steps"), table(head, rows, left_out))
+    return join(title("Steps"), table(head, _rows(run), left_out, MAX_STEPS))
+
+
+def _rows(run: Run) -> Iterator[Html]:
+    """The rows of the steps, each with its tasks; these have a room that all of them share."""
+    room, start = MAX_TASKS, run.forked_step
+    for step in run.steps:
+        yield from _step_rows(step)
+        made = block(step, start, room // 2)
+        if made is not None:
+            room -= len(made)
+            yield tag("tr", tag("td"), tag("td", made, colspan=7))
 
 
 def _step_rows(step: Step) -> Iterator[Html]:
@@ -105,26 +120,17 @@ def _step_rows(step: Step) -> Iterator[Html]:
     yield row(
         number(step.seq),
         action_name(step),
-        source_chip(step.source) if step.status == "complete" else status_chip(step.status),
-        tag("span", _calls_of(step) if own else "-", class_="rw-keep"),
-        number(_tokens_of(step) if own else "-"),
+        step_source(step),
+        tag("span", calls_of(step.total_calls) if own else "-", class_="rw-keep"),
+        number(tokens_of(step.total_usage) if own else "-"),
         number(seconds(step.duration_s)),
         mono(", ".join(key for key, _ in step.row.writes) or "-", 160),
         sha(step.hash, 10),
     )
-    if step.error is not None:
-        box = error_box(step.error.type, step.error.message)
-        yield tag("tr", tag("td"), tag("td", box, colspan=7))
-
-
-def _calls_of(step: Step) -> str:
-    kinds = ((step.live_calls, "live"), (step.played_calls, "played"))
-    return ", ".join(f"{n} {words}" for n, words in kinds if n) or "-"
-
-
-def _tokens_of(step: Step) -> str:
-    total = None if step.usage is None else step.usage.total_tokens
-    return "unknown" if total is None else f"{total:,}" if total else "-"
+    error = None if step.error is None else error_box(step.error.type, step.error.message)
+    below = [error, *notes(step)]
+    if any(below):
+        yield tag("tr", tag("td"), tag("td", *below, colspan=7))
 
 
 # -- calls and artifacts ---------------------------------------------------------------
@@ -141,7 +147,7 @@ class _Tally:
 
 def _calls(run: Run) -> Html | None:
     """The run's own calls, by what was asked."""
-    own = [step for step in run.steps if step.source not in PAID_ELSEWHERE]
+    own = [step for step in run.walk() if step.source not in PAID_ELSEWHERE and _asked(step)]
     tallies: dict[tuple[str, str], _Tally] = {}
     for step in own[:MAX_ASKING]:
         for call in step.calls:
@@ -162,8 +168,12 @@ def _calls(run: Run) -> Html | None:
     rows = (_call_row(kind, asked, tally) for (kind, asked), tally in tallies.items())
     head = ["kind", "asked", *map(number, ("live", "played back", "failed", "tokens", "time"))]
     more = len(own) > MAX_ASKING
-    words = f"Calls of the first {MAX_ASKING} of its own steps" if more else "Calls"
+    words = f"Calls of the first {MAX_ASKING} of its own steps that made any" if more else "Calls"
     return join(title(words), table(head, rows, "… more; run.calls_df() has them all", 16_000))
+
+
+def _asked(step: Step) -> bool:
+    return bool(step.live_calls or step.played_calls or step.row.status == "open")
 
 
 def _call_row(kind: str, asked: str, tally: _Tally) -> Html:

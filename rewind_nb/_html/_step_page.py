@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rewind_nb._describe import describe_override
-from rewind_nb._html._markup import Child, Html, join, note, tag, text
+from rewind_nb._html._markup import Child, Html, join, note, row, table, tag, text
 from rewind_nb._html._parts import (
     action_name,
     chip,
@@ -16,6 +16,7 @@ from rewind_nb._html._parts import (
     facts,
     heading,
     mono,
+    number,
     page,
     seconds,
     sha,
@@ -25,6 +26,7 @@ from rewind_nb._html._parts import (
     title,
     when,
 )
+from rewind_nb._html._tasks import sections, uncaptured
 from rewind_nb._html._value import mapping, shown
 from rewind_nb._run import read_overrides
 from rewind_nb._text import PAID_ELSEWHERE
@@ -37,6 +39,8 @@ __all__ = ["step_html"]
 
 MAX_CALLS = 50_000  # characters of markup
 MAX_MESSAGES = 12
+MAX_CHUNKS = 8  # shown without folding
+MAX_STREAM = 12_000  # characters of markup
 MAX_DEPTH = 4  # of calls inside calls that is drawn
 
 
@@ -49,13 +53,14 @@ def step_html(step: Step) -> str:
     """
     return page(
         heading(
-            tag("span", f"Step {step.seq} ", action_name(step)),
+            tag("span", *_name(step)),
             source_chip(step.source),
             status_chip(step.status),
         ),
         _facts(step),
         _override(step),
         tag("div", step.reason, class_="rw-line") if step.reason else None,
+        uncaptured(step),
         _error(step),
         _section("Inputs", step.inputs, "step.inputs"),
         _section("Read", step.reads, "step.reads"),
@@ -63,19 +68,32 @@ def step_html(step: Step) -> str:
         _section("Wrote", step.writes, "step.writes"),
         _deleted(step),
         _result(step),
+        _stream(step),
         _line("Hidden state, not seen by the record: ", ", ".join(step.hidden_state)),
+        sections(step),
         _calls(step),
     )
 
 
+def _name(step: Step) -> list[Child]:
+    """Its number and action; inside a task its address, for numbers repeat there."""
+    if step.path:
+        return ["Step ", tag("b", mono(step.address, 200))]
+    return [f"Step {step.seq} ", action_name(step)]
+
+
 def _facts(step: Step) -> Html:
     own = step.source not in PAID_ELSEWHERE
+    who = mono(step.executed_key[0])
+    (live, played), inside = step.total_calls, sum(map(len, step.tasks.values()))
     return facts(
-        join("of run ", mono(step.run_id)) if own else join("executed by ", mono(step.run_id)),
+        join("of run ", who) if own else join("executed by ", who),
         f"attempt {step.attempt + 1}" if step.attempt else None,
-        count(step.live_calls, "live call"),
-        f"{step.played_calls} played back" if step.played_calls else None,
-        spent(step.usage),
+        f"step {step.seq} of its task" if step.path else None,
+        count(live, "live call"),
+        f"{played} played back" if played else None,
+        spent(step.total_usage),
+        "its tasks included" if inside else None,
         seconds(step.duration_s),
         f"{when(step.started_at)} UTC",
         join("hash ", sha(step.hash)),
@@ -128,6 +146,19 @@ def _result(step: Step) -> Html | None:
     return join(title("Result"), shown(result))
 
 
+def _stream(step: Step) -> Html | None:
+    """The chunks that went out."""
+    chunks = step.stream
+    if chunks is None:
+        return None
+    rows = (row(number(n), shown(chunk)) for n, chunk in enumerate(chunks))
+    left_out = "… more chunks than fit; step.stream has them all"
+    listed = table([number("chunk"), "value"], rows, left_out, MAX_STREAM)
+    if len(chunks) > MAX_CHUNKS:
+        listed = _fold(f"all {len(chunks):,}", listed)
+    return join(title(f"Streamed {count(len(chunks), 'chunk')}"), listed if chunks else None)
+
+
 # -- calls ----------------------------------------------------------------------------
 
 
@@ -159,18 +190,18 @@ def call_names(calls: Iterable[Call]) -> dict[int, str]:
     rows = [call._row for call in calls]  # noqa: SLF001
     recorded = RecordedCalls(rows)
     numbers = {
-        (kind, row.branch, row.ordinal): number
+        (kind, call.branch, call.ordinal): n
         for kind in ("model", "tool")
-        for number, row in enumerate(recorded.logical(kind))
+        for n, call in enumerate(recorded.logical(kind))
     }
     names: dict[int, str] = {}
     attempts: Counter[tuple[str, str, int]] = Counter()
-    for row in sorted(rows, key=lambda row: row.idx):
-        place = (row.kind, row.branch, row.ordinal)
+    for call in sorted(rows, key=lambda call: call.idx):
+        place = (call.kind, call.branch, call.ordinal)
         attempts[place] += 1
         again = f", attempt {attempts[place]}" if attempts[place] > 1 else ""
-        names[row.idx] = (
-            f"{row.kind} call {numbers[place]}{again}" if place in numbers else row.kind
+        names[call.idx] = (
+            f"{call.kind} call {numbers[place]}{again}" if place in numbers else call.kind
         )
     return names
 

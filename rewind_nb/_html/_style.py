@@ -56,7 +56,7 @@ border:0;border-bottom:1px solid var(--rw-line);background:none;white-space:norm
 .rw table.rw-table th{font-weight:600;opacity:.72;white-space:nowrap;border-bottom-width:2px}
 .rw table.rw-table thead{border:0}
 .rw table.rw-table tbody tr:nth-child(n){background:none}
-.rw table.rw-table tbody tr:last-child td{border-bottom:0}
+.rw table.rw-table>tbody>tr:last-child>td{border-bottom:0}
 .rw table.rw-table .rw-n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .rw table.rw-table .rw-keep{white-space:nowrap;overflow-wrap:normal}
 .rw .rw-path{width:max-content;max-width:250px}
@@ -73,6 +73,10 @@ border:0;border-bottom:1px solid var(--rw-line);background:none;white-space:norm
 .rw .rw-inner .rw-title{margin-top:7px}
 .rw .rw-inner>.rw-title:first-child{margin-top:0}
 .rw .rw-in{margin-left:18px}
+.rw .rw-way{display:inline-block;line-height:22px}
+.rw table.rw-table table.rw-table td{vertical-align:baseline}
+.rw table.rw-table .rw-inner{margin-bottom:4px}
+.rw table.rw-table .rw-inner .rw-scroll{max-height:420px}
 .rw pre.rw-pre{white-space:pre-wrap;margin:4px 0;padding:6px 8px;max-height:340px;overflow:auto;
 background:var(--rw-soft);border-radius:4px;color:inherit;border:0;line-height:1.4}
 .rw svg{display:block;font:600 12.5px var(--jp-ui-font-family,system-ui,sans-serif);color:inherit}
@@ -81,6 +85,7 @@ background:var(--rw-soft);border-radius:4px;color:inherit;border:0;line-height:1
 .rw svg .rw-card{fill:var(--rw-soft);stroke:var(--rw-line)}
 .rw svg .rw-card-failed{stroke:var(--rw-bad);stroke-width:2}
 .rw svg .rw-card-next{fill:none;stroke-dasharray:4 3;stroke:var(--rw-edge)}
+.rw svg .rw-behind{fill:none;stroke:var(--rw-line);stroke-width:1.3}
 .rw svg .rw-edge{fill:none;stroke:var(--rw-edge);stroke-width:1.3}
 .rw svg .rw-edge-next{stroke-dasharray:4 3}
 .rw svg .rw-tip{fill:var(--rw-edge);stroke:none}

@@ -7,19 +7,29 @@ runs give equal text.
 
 from __future__ import annotations
 
+from rewind_nb._steps import PAID_ELSEWHERE
 from rewind_nb._text._diff import diff_text
-from rewind_nb._text._runs import PAID_ELSEWHERE, forest, run_text, tree_text
+from rewind_nb._text._runs import forest, run_text, tree_text
 from rewind_nb._text._shown import brief, clip, columns, shared_start, visible
+from rewind_nb._text._tasks import Task, chosen, tasks_of, unrun
+from rewind_nb._text._told import Told, differing_tasks, told
 
 __all__ = [
     "PAID_ELSEWHERE",
+    "Task",
+    "Told",
     "brief",
+    "chosen",
     "clip",
     "columns",
     "diff_text",
+    "differing_tasks",
     "forest",
     "run_text",
     "shared_start",
+    "tasks_of",
+    "told",
     "tree_text",
+    "unrun",
     "visible",
 ]

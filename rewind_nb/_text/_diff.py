@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from rewind_nb._apart import not_run
 from rewind_nb._changes import only_side
 from rewind_nb._describe import plural
 from rewind_nb._diff import MISSING
+from rewind_nb._label import shown
 from rewind_nb._secrets import redact
 from rewind_nb._text._shown import WIDTH, brief, cell, middle, page, shared_start, visible
+from rewind_nb._text._told import differing_tasks, told
 
 if TYPE_CHECKING:
-    from rewind_nb._compare import ArtifactChange, Change, Diff, Given, Pair
+    from rewind_nb._compare import ArtifactChange, Change, Diff, Pair
     from rewind_nb._divergence import Divergence
     from rewind_nb._run import Step
 
@@ -21,6 +25,7 @@ __all__ = ["diff_text"]
 
 MAX_CHANGES = 40
 MAX_SHARED = 12
+MAX_INSIDE = 24  # lines for the tasks of one step
 HASH = 12  # characters of a hash
 
 
@@ -54,7 +59,7 @@ def _override_lines(diff: Diff) -> Iterator[str]:
         yield f"override: {middle(given[0].words, WIDTH - 10)}"
         return
     for one in given:
-        where = f"override {one.side}, step {one.seq} {_name(one)}: "
+        where = f"override {one.side}, {one.label}: "
         yield where + middle(one.words, max(40, WIDTH - len(where)))
 
 
@@ -70,25 +75,64 @@ _MARKS = {"same": "=", "changed": "~", "added": "+", "removed": "-"}
 
 def _pair_lines(diff: Diff) -> Iterator[str]:
     yield f"{cell('steps:', 39)} {cell(f'before {diff.a.id}', 26)} after {diff.b.id}"
-    changed = {(change.action, change.visit) for change in diff.changes}
     hidden = max(0, diff.shared_steps - MAX_SHARED)
     if hidden:
         yield f"  = the first {hidden} of {diff.shared_steps} shared steps, not listed"
-    for pair in diff.pairs[hidden:]:
-        yield f"  {_pair_mark(pair, changed)} {cell(_name(pair.shown), 35)} {_sides(pair)}"
+    for n in diff.nesting.lanes.get("", [])[hidden:]:
+        pair = diff.pairs[n]
+        yield f"  {_pair_mark(diff, n)} {cell(_name(pair.shown), 35)} {_sides(pair)}"
+        if None not in pair:
+            yield from _inside_lines(diff, n)
+
+
+def _inside_lines(diff: Diff, n: int) -> Iterator[str]:
+    """The steps of the tasks of a pair that differ."""
+    changed, same = differing_tasks(diff, n)
+    if changed and not_run(diff.pairs[n]):
+        yield f"  -   {plural(len(changed), 'task')} not run: an override supplied the output"
+        return
+    if same:
+        yield f"  =   {plural(same, 'task')} the same"
+    lines: list[str] = []
+    for i, (lane, span) in enumerate(changed):
+        if len(lines) >= MAX_INSIDE:
+            yield from lines
+            yield f"  ~   {plural(len(changed) - i, 'more task')} that differ"
+            return
+        lines += _task_lines(diff, diff.pairs[n].shown.address, lane, span)
+    yield from lines
+
+
+def _task_lines(diff: Diff, outer: str, lane: str, span: range) -> Iterator[str]:
+    sides = [[s for m in span if (s := diff.pairs[m][side])] for side in (0, 1)]
+    if all(sides):
+        for m in span:
+            pair = diff.pairs[m]
+            name = shown(pair.shown.address.removeprefix(outer))
+            yield f"  {_pair_mark(diff, m)}   {cell(name, 33)} {_sides(pair)}"
+        return
+    name = shown(lane.removeprefix(outer))
+    told = (cell(f"    {_whole(steps)}" if steps else "  -", 26) for steps in sides)
+    yield f"  {'-' if sides[0] else '+'}   {cell(name, 33)} {' '.join(told)}"
+
+
+def _whole(steps: list[Step]) -> str:
+    """A task that only one side has."""
+    return f"{plural(len(steps), 'step')}, {', '.join(dict.fromkeys(s.source for s in steps))}"
 
 
 def _sides(pair: Pair) -> str:
     return " ".join(cell(f"{s.seq:>3} {s.source}" if s else "  -", 26) for s in pair)
 
 
-def _pair_mark(pair: Pair, changed: set[tuple[str, int]]) -> str:
+def _pair_mark(diff: Diff, n: int) -> str:
+    pair = diff.pairs[n]
     if pair.before is None or pair.after is None:
         return "+" if pair.before is None else "-"
-    return "~" if (pair.shown.action, pair.shown.visit) in changed else "="
+    return "~" if n in diff.changed_pairs else "="
 
 
-def _name(step: Step | Change | Divergence | Given) -> str:
+def _name(step: Step) -> str:
     return f"{step.action!r}" + (f" (visit {step.visit})" if step.visit > 1 else "")
 
 
@@ -98,24 +142,24 @@ def _divergence_lines(diff: Diff) -> Iterator[str]:
         yield "first divergence: none"
         return
     only = _only(diff, first)
-    yield f"first divergence: step {first.seq} {_name(first)}, {only or first.path}"
+    yield f"first divergence: {first.label}, {only or first.path}"
     yield from _wrapped(f"cause: {first.why}", "  ")
     yield from () if only else _values(first, "  ")
 
 
 def _change_lines(diff: Diff) -> Iterator[str]:
     yield f"changes: {len(diff.changes)}"
-    heading = ""
-    for change in diff.changes[:MAX_CHANGES]:
-        only = _only(diff, change)
-        where = f"{_name(change)}, {only}" if only else _name(change)
-        if heading != (heading := f"step {change.seq} {where}: {change.cause}"):
+    heading, listed = "", 0
+    for one in islice(told(diff), MAX_CHANGES):
+        change, only = one.change, _only(diff, one.change)
+        listed += one.steps
+        if heading != (heading := f"{one.label}{f', {only}' if only else ''}: {change.cause}"):
             yield from _wrapped(heading, "  ")
         if not only:
             yield f"    {change.path}" + (f" ({change.kind})" if change.kind != "changed" else "")
             yield from _values(change, "      ")
-    if len(diff.changes) > MAX_CHANGES:
-        yield f"  {len(diff.changes) - MAX_CHANGES} more; diff.changes has them all"
+    if listed < len(diff.changes):
+        yield f"  {len(diff.changes) - listed} more; diff.changes has them all"
 
 
 def _only(diff: Diff, found: Change | Divergence) -> str | None:

@@ -1,0 +1,109 @@
+"""What sets the two sides of one aligned step apart, each fact by itself."""
+
+from __future__ import annotations
+
+from rewind_nb._changes import Pair, error_text
+from rewind_nb._model import Manifest
+from rewind_nb._run import Step, read_overrides
+from rewind_nb._trajectory import after_step, survives
+
+Seen = list[tuple[str | None, ...]]
+"""What each side found at a key, None where it was absent; empty where it did not look."""
+
+
+def overridden(pair: Pair) -> bool:
+    """Whether the two sides were given different overrides, or only one was given any."""
+    before, after = pair
+    return before is not None and after is not None and before.override != after.override
+
+
+def recoded(pair: Pair) -> bool:
+    """Whether both sides executed, each other code."""
+    before, after = pair
+    if before is None or after is None or "override" in (before.row.source, after.row.source):
+        return False
+    return before.row.code != after.row.code
+
+
+def not_run(pair: Pair) -> bool:
+    """Whether an override supplied the output of a side, which so executed and ran no task."""
+    return any(step is not None and step.row.source == "override" for step in pair)
+
+
+def changed_inputs(pair: Pair) -> list[str]:
+    """The inputs that both sides were given otherwise."""
+    if pair.before is None or pair.after is None:
+        return []
+    old, new = dict(pair.before.row.inputs), dict(pair.after.row.inputs)
+    return [k for k in dict.fromkeys([*old, *new]) if old.get(k) != new.get(k)]
+
+
+def entering(pair: Pair) -> list[str]:
+    """The state keys that an override of one side, or another one of each, set there."""
+    if not overridden(pair):
+        return []
+    given = [o for s in pair if s and s.override for o in read_overrides(s.store, s.override)]
+    return [*dict.fromkeys(key for o in given if o.kind == "state" for key in o.value)]
+
+
+def changed_reads(pair: Pair) -> list[str]:
+    """The keys that both sides looked at and found to differ."""
+    before, after = pair
+    if before is None or after is None or pair.shared:
+        return []
+    ours, theirs = before.executed_row, after.executed_row
+    old, new = dict(ours.reads), dict(theirs.reads)
+    return [
+        key
+        for key in dict.fromkeys([*new, *old])
+        if old.get(key) != new.get(key)
+        and (key in old or ours.reads_all)
+        and (key in new or theirs.reads_all)
+    ]
+
+
+def found_at(pair: Pair, key: str) -> Seen:
+    rows = [s.executed_row for s in pair if s is not None]
+    looked = [dict(row.reads) for row in rows]
+    return [
+        (reads.get(key),) if key in reads or row.reads_all else ()
+        for reads, row in zip(looked, rows, strict=True)
+    ]
+
+
+def parted_keys(pair: Pair, read: set[str]) -> list[str]:
+    """The keys that the two sides did different things to.
+
+    Args:
+        read: those that are read anywhere; a rule of deletion touches all of them.
+    """
+    if pair.shared:
+        return []
+    writes = [dict(s.row.writes) if s else {} for s in pair]
+    rules = [s.row.deleted if s else None for s in pair]
+    given = entering(pair)
+    found = []
+    for key in {*writes[0], *writes[1], *given, *(read if any(rules) else ())}:
+        ours, theirs = (
+            w.get(key, survives(key, rule)) for w, rule in zip(writes, rules, strict=True)
+        )
+        if ours != theirs or (key in given and ours is True):
+            found.append(key)
+    return found
+
+
+def ended(step: Step | None) -> tuple[str, str | None] | None:
+    """How a step ended, where it did not complete."""
+    if step is None or step.status == "complete":
+        return None
+    return step.status, error_text(step.row)
+
+
+def final_state(steps: list[Step]) -> Manifest:
+    """The state at the end of a task."""
+    state: Manifest = ()
+    for step in sorted(steps, key=lambda step: step.seq):
+        state = state if step.row.state is None else step.row.state
+        if step.status == "complete":
+            state = after_step(state, step.row.deleted, step.row.writes)
+    return state
