@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rewind_nb.capture.artifacts import WrittenArtifact, artifact
     from rewind_nb.capture.chat import ChatModel, ChatReply
     from rewind_nb.capture.clock import now, random, uuid4
+    from rewind_nb.capture.http import AsyncCapturedTransport, CapturedTransport
+    from rewind_nb.capture.policy import HttpPolicy
     from rewind_nb.capture.tools import tool
 
 __version__ = "0.1.0"
@@ -34,12 +36,15 @@ __version__ = "0.1.0"
 # Loaded when first used: Burr alone takes two seconds where pandas and langchain are there.
 _LAZY = {
     "Artifact": "_run",
+    "AsyncCapturedTransport": "capture.http",
     "Call": "_steps",
+    "CapturedTransport": "capture.http",
     "Change": "_compare",
     "ChatModel": "capture.chat",
     "ChatReply": "capture.chat",
     "Diff": "_compare",
     "Divergence": "_divergence",
+    "HttpPolicy": "capture.policy",
     "Proof": "_proof",
     "Rewind": "_rewind",
     "Run": "_run",
@@ -57,13 +62,16 @@ _LAZY = {
 
 __all__ = [
     "Artifact",
+    "AsyncCapturedTransport",
     "Call",
+    "CapturedTransport",
     "Change",
     "ChatModel",
     "ChatReply",
     "Diff",
     "Divergence",
     "Event",
+    "HttpPolicy",
     "Origin",
     "Override",
     "Proof",

@@ -75,10 +75,16 @@ def manifest_of(cells: Cells) -> Manifest:
 
 
 class Reader:
-    """The values one step sees, and what it read of them."""
+    """The values one step sees, and what it read of them.
 
-    def __init__(self, cells: Cells) -> None:
+    Args:
+        outer: the reader of the step that a task's state came from. What a task reads of the
+            state that was passed on unchanged, its step has read too.
+    """
+
+    def __init__(self, cells: Cells, outer: Reader | None = None) -> None:
         self.cells = cells
+        self.outer = outer
         self.values: dict[str, Any] = {}
         self.reads: dict[str, str | None] = {}
         self.reads_all = False
@@ -87,6 +93,8 @@ class Reader:
         """Whether *key* is there: an observation like any other."""
         cell = self.cells.get(key)
         self.reads.setdefault(key, None if cell is None else cell.hash)
+        if self.outer is not None and self.outer.cells.get(key) is cell:
+            self.outer.has(key)
         return cell is not None
 
     def get(self, key: str) -> Any:
@@ -97,9 +105,20 @@ class Reader:
             self.values[key] = self.cells[key].fresh()
         return self.values[key]
 
+    def now(self, key: str) -> Cell:
+        """The cell of *key*; another one where its value was changed in place."""
+        cell = self.cells[key]
+        value = self.values.get(key)
+        if value is None or _codec.is_atomic(value):
+            return cell
+        changed = Cell.of(value, path=key)
+        return cell if changed.hash == cell.hash else changed
+
     def note_all(self, keys: Iterable[str] | None = None) -> None:
         """Note that every key was looked at."""
         self.reads_all = True
+        if self.outer is not None:
+            self.outer.reads_all = True
         for key in self.cells if keys is None else keys:
             self.has(key)
 
@@ -107,8 +126,6 @@ class Reader:
         """The keys whose value was changed in place, with what they hold now."""
         changed = {}
         for key, value in self.values.items():
-            if not _codec.is_atomic(value):
-                cell = Cell.of(value, path=key)
-                if cell.hash != self.cells[key].hash:
-                    changed[key] = cell
+            if not _codec.is_atomic(value) and (cell := self.now(key)) is not self.cells[key]:
+                changed[key] = cell
         return changed

@@ -8,17 +8,21 @@ once for sync and async runs; the two drivers only step the machine.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 from rewind_nb._burr import Machine
 from rewind_nb._model import RunStatus
 from rewind_nb.errors import StepLimitError
 
-T = TypeVar("T")
+BEAT = 0.1  # seconds between two looks at what a signal handler asked for
+GRACE = 5.0  # seconds that an interrupted execution gets to write down where it stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,42 +48,43 @@ class Way(Protocol):
         """The inputs of the step at (action, visit)."""
 
 
-Applier = Callable[[Machine, str, int], bool]
-
-
 def forward(
     machine: Machine,
     way: Way,
     *,
-    applies: Applier = lambda _machine, _action, _visit: False,
     max_steps: int | None = None,
     stop_for_inputs: bool = False,
     over: bool = False,
+    between: bool = False,
 ) -> Script:
     """Execute until a halt condition holds or no action is left.
 
     Args:
-        applies: puts in the output of a step instead of executing it, and says so.
+        between: the run may have been stopped where it was to halt.
         over: nothing is left to execute; only the end is to be written down.
         stop_for_inputs: halt where an input is needed that there is not, instead of
             letting Burr raise.
     """
-    session, executed = machine.session, 0
+    run_id, executed = machine.session.run.id, 0
     if over:
         return Ended("complete", None)
+    prior = machine.track.prior
+    following = machine.next_action if between and prior is not None else None
+    if following and prior and way.stops((prior, machine.track.visits[prior]), following):
+        return Ended("halted", following)
     while (action := machine.next_action) is not None:
-        visit = session.visits[action] + 1
-        if not applies(machine, action, visit):
+        visit = machine.track.visits[action] + 1
+        if not machine.put_in():
             inputs = way.inputs(action, visit)
             missing = sorted(machine.spec.inputs_of(action)[0] - set(inputs))
             if missing and stop_for_inputs:
-                return Ended("halted", action, _needs(session.run.id, action, missing))
+                return Ended("halted", action, _needs(run_id, action, missing))
             if max_steps is not None and executed >= max_steps:
                 raise StepLimitError(
-                    f"The fork {session.run.id} executed {executed} steps and did not end: "
+                    f"The fork {run_id} executed {executed} steps and did not end: "
                     f"visit {visit} of {action!r} would be next. If that is right, pass a larger "
                     "max_steps=.",
-                    run_id=session.run.id,
+                    run_id=run_id,
                 )
             error = yield inputs
             if error is not None:
@@ -124,51 +129,133 @@ def drive(script: Script, machine: Machine) -> Ended:
 async def adrive(script: Script, machine: Machine) -> Ended:
     """The same for an async machine."""
     try:
-        inputs = next(script)
-        while True:
-            error: BaseException | None = None
-            try:
-                await machine.astep(inputs)
-            except BaseException as raised:  # noqa: BLE001  (the script decides)
-                error = raised
-            inputs = script.send(error)
+        with heartbeat():
+            inputs = next(script)
+            while True:
+                error: BaseException | None = None
+                try:
+                    await machine.astep(inputs)
+                except BaseException as raised:  # noqa: BLE001  (the script decides)
+                    error = raised
+                inputs = script.send(error)
     except StopIteration as stop:
         ended: Ended = stop.value
         return ended
 
 
-def wait_for(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+@contextlib.contextmanager
+def heartbeat() -> Iterator[None]:
+    """Wake the running loop ten times a second.
+
+    A notebook turns an interrupt into a callback of its loop, and a loop that waits for
+    nothing but the network would see it when the network answers.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def beat() -> None:
+        nonlocal timer
+        timer = loop.call_later(BEAT, beat, context=contextvars.Context())
+
+    beat()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An execution in a loop of its own, while sync code waits for it."""
+
+    make: Callable[[], Coroutine[Any, Any, Ended]]
+    began: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+    loop: asyncio.AbstractEventLoop | None = None
+    task: asyncio.Task[None] | None = None
+    ended: Ended | None = None
+    error: BaseException | None = None
+
+    async def main(self) -> None:
+        """Execute; an interrupt, which arrives as a cancellation, is passed on."""
+        self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
+        self.began.set()
+        self.ended = await self.make()
+        stopped = self.ended.error
+        if isinstance(stopped, asyncio.CancelledError) and self.task and self.task.cancelling():
+            raise stopped
+
+    def work(self) -> None:
+        """The same in a thread, which keeps the error for the one who waits."""
+        try:
+            asyncio.run(self.main())
+        except BaseException as error:  # noqa: BLE001  (raised again in the caller's thread)
+            self.error = error
+        finally:
+            self.over.set()
+
+    def stop(self) -> None:
+        """Cancel it."""
+        self.began.wait(GRACE)
+        if self.loop is not None and self.task is not None:
+            with contextlib.suppress(RuntimeError):  # it has just ended
+                self.loop.call_soon_threadsafe(self.task.cancel)
+
+
+def wait_for(make: Callable[[], Coroutine[Any, Any, Ended]]) -> Ended:
     """Run a coroutine from sync code, also inside a running event loop.
 
-    There it runs in a thread with a loop of its own, in a copy of the caller's context. An
-    interrupt cancels it and waits until it has written down where it stopped.
+    There it runs in a thread with a loop of its own, in a copy of the caller's context.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted. It has written down where it stopped, unless
+            it did not within a few seconds; a note then says where it still is.
     """
+    waiting = _Waiting(make)
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(make())
-    box: dict[str, Any] = {}
-
-    async def main() -> None:
-        box["loop"], box["task"] = asyncio.get_running_loop(), asyncio.current_task()
-        box["result"] = await make()
-
-    def work() -> None:
         try:
-            asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001  (raised again in the caller's thread)
-            box["error"] = error
-
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(work,), name="rewind-loop")
-    thread.start()
-    try:
-        thread.join()
-    except KeyboardInterrupt:
-        box["loop"].call_soon_threadsafe(box["task"].cancel)
-        thread.join()
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(waiting.main())
+        else:
+            _in_thread(waiting)
+    except KeyboardInterrupt as interrupt:
+        stopped = None if waiting.ended is None else waiting.ended.error
+        for note in getattr(stopped, "__notes__", ()):
+            interrupt.add_note(note)
         raise
-    if (error := box.get("error")) is not None:
-        raise error
-    result: T = box["result"]
-    return result
+    return cast("Ended", waiting.ended)
+
+
+def _in_thread(waiting: _Waiting) -> None:
+    run = contextvars.copy_context().run
+    thread = threading.Thread(target=run, args=(waiting.work,), name="rewind-loop", daemon=True)
+    try:
+        thread.start()
+        # Not for ever, because some platforms see an interrupt only in between; and not with
+        # `join`, which takes a thread for dead when it is interrupted itself.
+        while not waiting.over.wait(BEAT):
+            pass
+        thread.join()
+    except KeyboardInterrupt as interrupt:
+        waiting.stop()
+        if not waiting.over.wait(GRACE):
+            interrupt.add_note(
+                f"Still running: thread {thread.name!r}{_whereabouts(thread)}. It stops at its "
+                "next await; nobody waits for it."
+            )
+        raise
+    if waiting.error is not None:
+        raise waiting.error
+
+
+def _whereabouts(thread: threading.Thread) -> str:
+    """Where a thread is, in code that is not the standard library's."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in sys.stdlib_module_names:
+            code = frame.f_code
+            return f", in {code.co_qualname} ({Path(code.co_filename).name}:{frame.f_lineno})"
+        frame = frame.f_back
+    return ""

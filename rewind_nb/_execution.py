@@ -16,19 +16,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewind_nb import _owner
-from rewind_nb._burr import AppSpec, Machine
+from rewind_nb._burr import NOTE, AppSpec, Machine
 from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
 from rewind_nb._codec._walk import is_utf8
 from rewind_nb._drive import Ended, Script, adrive, drive, forward, stopped_by
 from rewind_nb._hooks import Hook, Hooks
+from rewind_nb._lane import Lane
 from rewind_nb._model import CacheMode, RunKind, RunRow, StepRow
 from rewind_nb._outcome import Applied
 from rewind_nb._run import Run
 from rewind_nb._session import Plan, Session
-from rewind_nb._store import Batch, Store, _read
-from rewind_nb._trajectory import Placed, Trajectory
+from rewind_nb._store import Batch, Store, _read, _read_tasks
+from rewind_nb._track import Put
+from rewind_nb._trajectory import Placed, Trajectory, executed
+from rewind_nb.capture._place import sending
+from rewind_nb.capture.policy import HttpPolicy
 from rewind_nb.errors import ConfigError, did_you_mean
 
+SUPPLIED = "the override supplied its output"
 Invocation = dict[str, Any]  # one run or resume call: seq, halt_after, halt_before, inputs
 
 
@@ -41,6 +46,16 @@ class Env:
     hooks: tuple[Hook, ...]
     cache: CacheMode
     cache_key: Callable[[dict[str, Any]], Any] | None
+    policy: HttpPolicy
+
+    def told(self) -> Hooks:
+        """The hooks of one run; what they do meanwhile is not the application's."""
+        return Hooks(self.hooks, around=sending)
+
+    def plan(self, **given: Any) -> Plan:
+        """What a run may take from a recording; the settings are those of the Rewind."""
+        settings = {"cache": self.cache, "cache_key": self.cache_key, "policy": self.policy}
+        return Plan(**{**settings, **given})
 
 
 @dataclass(slots=True)
@@ -75,14 +90,20 @@ class Execution:
         return ended
 
     def _write_down(self, ended: Ended) -> None:
-        session = self.session
-        if session.run.halts and session.prior is not None:
-            stopped = [session.prior, session.visits[session.prior]]
+        session, track = self.session, self.session.track
+        if session.run.halts and track.prior is not None:
+            stopped = [track.prior, track.visits[track.prior]]
             last = {**session.run.halts[-1], "stopped": stopped}
             session.run = replace(session.run, halts=(*session.run.halts[:-1], last))
         note = ended.note
-        if ended.error is not None and session.last is not None and session.last.error is None:
-            note = f"{type(ended.error).__name__}: {ended.error}"
+        if ended.error is not None and not getattr(ended.error, "__notes__", ()):
+            after = "" if track.prior is None else f" after step {track.seq - 1} {track.prior!r}"
+            ended.error.add_note(
+                f"{NOTE} run {session.run.id} stopped{after}, where a transition's condition is "
+                "asked or a hook of the application is told"
+            )
+        if ended.error is not None and track.last is not None and track.last.error is None:
+            note = " ".join(f"{type(ended.error).__name__}: {ended.error}".split())
         session.end(ended.status, ended.next_action, note).result()
 
 
@@ -108,12 +129,10 @@ def new_run(
     session = Session(
         env.store,
         row,
-        Plan(cache=env.cache, cache_key=env.cache_key),
-        Hooks(list(env.hooks)),
-        cells,
+        env.plan(),
+        env.told(),
         spec.code,
-        prior=spec.prior,
-    )
+    ).standing(cells, prior=spec.prior)
     machine = Machine(spec, session, adapters=spec.adapters)
     script = forward(machine, _Straight(call, inputs))
     env.store.submit(batch, wake=False)
@@ -142,12 +161,10 @@ def driven_by_user(env: Env, label: str | None) -> Machine:
     session = Session(
         env.store,
         row,
-        Plan(cache=env.cache, cache_key=env.cache_key, self_driven=False),
-        Hooks(list(env.hooks)),
-        spec.cells,
+        env.plan(self_driven=False),
+        env.told(),
         spec.code,
-        prior=spec.prior,
-    )
+    ).standing(spec.cells, prior=spec.prior)
     machine = Machine(spec, session, adapters=spec.adapters)
     env.store.submit(batch, wake=False)
     session.start()
@@ -275,6 +292,26 @@ class Recording:
             self._visits[action, visit] = None if placed is None else placed.row
         return self._visits[action, visit]
 
+    def at(self, lane: Lane, action: str, visit: int) -> StepRow | None:
+        """The recorded step at (action, visit) of the run itself, or of a task inside a step."""
+        if lane.root is None:
+            return self.step(action, visit)
+        top = self.step(*lane.root)
+        if top is None:
+            return None
+        top = executed(self.store, top)
+        return self.store.read(
+            _read_tasks.task_step, top.run_id, top.attempt, lane.path, action, visit
+        )
+
+    def inside(self, top: StepRow) -> list[StepRow]:
+        """Every step of the tasks of a top-level step."""
+        if not top.tasks and top.status != "open":
+            return []
+        top = executed(self.store, top)
+        place = Lane().place(top.action, top.visit)
+        return self.store.read(_read_tasks.steps_inside, top.run_id, top.attempt, place)
+
     def visits_before(self, seq: int) -> Counter[str]:
         """How often each action had occurred before a position."""
         counts: Counter[str] = Counter()
@@ -312,12 +349,9 @@ class Recording:
         return cells_of(self.trajectory.state_entering(seq), self.store)
 
 
-def applies_recorded(recording: Recording, machine: Machine, action: str, visit: int) -> bool:
-    """Put in again what an override of the parent supplied at this step."""
-    row = recording.step(action, visit)
+def put_again(recording: Recording, row: StepRow | None) -> Put | None:
+    """What an override of the parent supplied at a step, to be put in again."""
     if row is None or row.source != "override":
-        return False
+        return None
     overrides = [applied.override for applied in recording.overrides(row)]
-    machine.session.apply(action, row, lambda a, c: machine.route(a, c)[0], overrides=overrides)
-    machine.jump()
-    return True
+    return Put(row, "override", SUPPLIED, overrides=overrides)

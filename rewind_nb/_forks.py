@@ -14,16 +14,24 @@ from typing import Any
 from rewind_nb._burr import Machine
 from rewind_nb._cells import Cell
 from rewind_nb._drive import Ended, Script, forward
-from rewind_nb._execution import Env, Execution, Recording, applies_recorded, run_row
-from rewind_nb._hooks import Hooks
+from rewind_nb._execution import (
+    SUPPLIED,
+    Env,
+    Execution,
+    Recording,
+    put_again,
+    run_row,
+)
 from rewind_nb._itinerary import Itinerary, fork_calls
+from rewind_nb._lane import Lane
 from rewind_nb._model import RunRow, StepRow
-from rewind_nb._outcome import Applied, encoded_overrides
+from rewind_nb._outcome import Applied, encoded_overrides, step_key
 from rewind_nb._plan import Planned, Target, plan_override
 from rewind_nb._refusals import refuse_changed_code, refuse_foreign, refuse_running
 from rewind_nb._run import At, Run
-from rewind_nb._session import Plan, Session
+from rewind_nb._session import Session
 from rewind_nb._store import Batch
+from rewind_nb._track import Put, Track
 from rewind_nb._trajectory import Placed
 from rewind_nb.errors import ConfigError
 
@@ -48,19 +56,18 @@ def new_fork(
     refuse_running(parent)
     if type(sample) is not int or sample < 0:
         raise ConfigError(f"sample={sample!r} is not the number of a draw, from 0.")
-    placed = recording.trajectory.at(parent[at].seq)
-    assert placed is not None  # noqa: S101  (parent[at] found it)
-    action = placed.row.action
-    refuse_foreign(env, parent, action)
+    step = parent[at]
+    top = recording.trajectory.at(step.top.seq)
+    assert top is not None  # noqa: S101  (parent[at] found it)
+    refuse_foreign(env, parent, top.row.action)
     if not allow_code_change:
-        refuse_changed_code(env, recording, placed.seq)
-    planned = None
-    if given is not None:
-        declared = {a["name"]: a for a in parent.graph_description["actions"]}.get(action, {})
-        target = Target(env.store, recording.trajectory, placed, declared)
-        planned = plan_override(target, *given, call)
+        refuse_changed_code(env, recording, top.seq)
+    target = _target(env, parent, recording, top, step.row)
+    planned = None if given is None else plan_override(target, *given, call)
     batch = Batch()
-    facts = {"reuse": reuse, "at": placed.seq}
+    facts: dict[str, Any] = {"reuse": reuse, "at": top.seq}
+    if step.path:
+        facts["inside"] = [step.path, step.action, step.visit]
     plain = halt_after is None and halt_before is None and env.cache == "auto"
     nothing = (
         planned is not None
@@ -69,7 +76,7 @@ def new_fork(
         and not allow_code_change
         and parent.status in ("complete", "halted")
     )
-    start = len(parent) if nothing else placed.seq
+    start = len(parent) if nothing else top.seq
     cells = recording.cells_entering(start)
     prior = recording.prior_of(start)
     stored = None
@@ -85,14 +92,23 @@ def new_fork(
         row = replace(row, note="the override equals what was recorded: nothing to execute")
     env.store.submit(batch, wake=False)
     if nothing:
-        session = Session(
-            env.store, row, Plan(), Hooks(list(env.hooks)), cells, env.spec.code, seq=start
-        )
-        session.prior = prior
+        session = Session(env.store, row, env.plan(), env.told(), env.spec.code)
+        session.standing(cells, seq=start, prior=prior)
         machine = Machine(env.spec, session)
         return Execution(session, machine, _nothing(Ended(parent.status, parent.next_action)))
     limit = 4 * len(parent) + 100 if max_steps is None else max_steps
-    return _forward_from(env, row, recording, placed, planned, limit)
+    return _forward_from(env, row, recording, top, target.row, planned, limit)
+
+
+def _target(env: Env, parent: Run, recording: Recording, top: Placed, row: StepRow) -> Target:
+    """The step that the override is for: *top* itself, or a step of a task inside it."""
+    described = parent.graph_description
+    if row.path:
+        first = next(r for r in recording.inside(top.row) if r.path == row.path)
+        described = env.store.value(first.graph) if first.graph else {"actions": []}
+        top = top._replace(row=row, seq=row.seq)
+    declared = {a["name"]: a for a in described["actions"]}
+    return Target(env.store, recording.trajectory, top, declared.get(row.action, {}))
 
 
 def _nothing(ended: Ended) -> Script:
@@ -104,64 +120,86 @@ def _forward_from(
     env: Env,
     row: RunRow,
     recording: Recording,
-    placed: Placed,
+    top: Placed,
+    first: StepRow,
     planned: Planned | None,
     limit: int,
 ) -> Execution:
-    """Execute from *placed* on, answered by *recording*, with an override at that step."""
-    start, first = placed.seq, placed.row
-    action = first.action
+    """Execute from *top* on, answered by *recording*, with an override at the step *first*.
+
+    *first* is *top*'s own row, or that of a step of a task inside it.
+    """
+    start, action = top.seq, top.row.action
     own = [] if planned is None else [Applied(planned.override, own=True)]
+    before = _before(recording, top.row, first)
 
-    def overrides(_seq: int, name: str, visit: int) -> list[Applied]:
-        inherited = recording.overrides(recording.step(name, visit))
-        return inherited + own if (name, visit) == (action, first.visit) else inherited
+    def is_first(lane: Lane, name: str, visit: int) -> bool:
+        return (lane.path, name, visit) == (first.path, first.action, first.visit)
 
-    plan = Plan(
-        cache=env.cache,
+    def overrides(lane: Lane, name: str, visit: int) -> list[Applied]:
+        inherited = recording.overrides(recording.at(lane, name, visit))
+        return inherited + own if is_first(lane, name, visit) else inherited
+
+    def puts(track: Track, name: str, visit: int) -> Put | None:
+        lane = track.lane
+        if planned is not None and planned.writes is not None and is_first(lane, name, visit):
+            return _planned_put(recording, first, planned)
+        if (lane.path, name, visit) in before:
+            earlier = before[lane.path, name, visit]
+            origin = earlier.origin or step_key(earlier)
+            return Put(earlier, "inherited", "before the fork point", origin=origin)
+        return put_again(recording, recording.at(lane, name, visit))
+
+    plan = env.plan(
         epoch=row.epoch,
-        recorded=recording.step,
+        recorded=recording.at,
         overrides=overrides,
-        cache_key=env.cache_key,
+        puts=puts,
     )
-    session = Session(
-        env.store, row, plan, Hooks(list(env.hooks)), recording.cells_entering(start), env.spec.code,
-        seq=start, prior=row.prior, visits=recording.visits_before(start),
-    )  # fmt: skip
+    session = Session(env.store, row, plan, env.told(), env.spec.code)
+    session.standing(
+        recording.cells_entering(start),
+        seq=start,
+        prior=row.prior,
+        visits=recording.visits_before(start),
+    )
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
-
-    def applies(running: Machine, name: str, visit: int) -> bool:
-        if (
-            planned is not None
-            and planned.writes is not None
-            and (name, visit) == (action, first.visit)
-        ):
-            _apply_planned(running, recording, first, planned, session)
-            return True
-        return applies_recorded(recording, running, name, visit)
-
     way = Itinerary(env.store, row.halts, start, recording)
-    script = forward(machine, way, applies=applies, max_steps=limit, stop_for_inputs=True)
+    script = forward(machine, way, max_steps=limit, stop_for_inputs=True)
     return Execution(session, machine, script)
 
 
-def _apply_planned(
-    machine: Machine, recording: Recording, first: StepRow, planned: Planned, session: Session
-) -> None:
-    """Put in the output that an override supplies at the step it is for."""
+def _before(
+    recording: Recording, top: StepRow, first: StepRow
+) -> dict[tuple[str, str, int], StepRow]:
+    """The steps of tasks that come before *first*, which is inside *top*: they are shared."""
+    found: dict[tuple[str, str, int], StepRow] = {}
+    if not first.path:
+        return found
+    inside = recording.inside(top)
+    for path in {row.path for row in inside if first.path.startswith(row.path)}:
+        for row in (row for row in inside if row.path == path):
+            place = f"{path}{row.action}:{row.visit}"
+            if row == first or first.path.startswith(f"{place}["):
+                break
+            found[path, row.action, row.visit] = row
+    return found
+
+
+def _planned_put(recording: Recording, first: StepRow, planned: Planned) -> Put:
+    """The output that an override supplies at the step it is for."""
     assert planned.writes is not None  # noqa: S101  (checked by the caller)
     writes = {k: Cell.of(v, k) for k, v in planned.writes.items()}
     result = None
-    if first.result is not None:
+    if first.result is None:
+        result = Cell.of({}, "@result")
+    else:
         old = recording.store.value(first.result)
         if isinstance(old, dict):
             new = {k: planned.writes[k] if k in planned.keys else v for k, v in old.items()}
             result = Cell.of(new, "@result")
-    else:
-        result = Cell.of({}, "@result")
     given = [applied.override for applied in recording.overrides(first)]
-    session.apply(
-        first.action, first, lambda a, c: machine.route(a, c)[0],
-        overrides=[*given, planned.override], writes=writes, result=result,
+    return Put(
+        first, "override", SUPPLIED, overrides=[*given, planned.override], writes=writes,
+        result=result,
     )  # fmt: skip
-    machine.jump()

@@ -7,7 +7,8 @@ raises is noted on the run and never fails it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rewind_nb._model import Event
@@ -18,10 +19,19 @@ Hook = Callable[[Event], Any]
 
 
 class Hooks:
-    """The hooks of one run, and what went wrong in them."""
+    """The hooks of one run, and what went wrong in them.
 
-    def __init__(self, hooks: list[Hook]) -> None:
+    Args:
+        around: is entered while a hook is called.
+    """
+
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._hooks = list(hooks)
+        self.around = around
         self.problems: list[str] = []
 
     def emit(self, event: Event) -> HookSpan:
@@ -29,10 +39,11 @@ class Hooks:
         entered = []
         for hook in self._hooks:
             try:
-                returned = hook(event)
-                if hasattr(returned, "__enter__") and hasattr(returned, "__exit__"):
-                    returned.__enter__()
-                    entered.append(returned)
+                with self.around():
+                    returned = hook(event)
+                    if hasattr(returned, "__enter__") and hasattr(returned, "__exit__"):
+                        returned.__enter__()
+                        entered.append(returned)
             except Exception as error:  # noqa: BLE001  (a hook never fails a run)
                 self.note(event, error)
         return HookSpan(self, event, entered)
@@ -56,6 +67,7 @@ class HookSpan:
         """Leave them, last entered first."""
         while self._entered:
             try:
-                self._entered.pop().__exit__(None, None, None)
+                with self._hooks.around():
+                    self._entered.pop().__exit__(None, None, None)
             except Exception as error:  # noqa: BLE001  (a hook never fails a run)
                 self._hooks.note(self._event, error)

@@ -85,6 +85,6 @@ def fork_calls(
         return calls
     only: Invocation = {"seq": start, "halt_after": [], "halt_before": [], "inputs": []}
     run = recording.run
-    if run.status != "complete" and len(run):  # the user drove it: stop where it stood
+    if run.status == "halted" and len(run):  # the user drove it: stop where it stood
         only["stop_at"] = [run.steps[-1].action, run.steps[-1].visit]
     return (only,)

@@ -121,6 +121,7 @@ class Event:
             ``call_started`` or ``call_ended``.
         status: of an ended run or step.
         kind: the run kind, or the call kind on call events.
+        path: the trajectory the step is in, "" for the run's own.
         latency_s: seconds, on ended steps and calls.
     """
 
@@ -130,6 +131,7 @@ class Event:
     seq: int | None = None
     action: str | None = None
     visit: int | None = None
+    path: str = ""
     source: str | None = None
     status: str | None = None
     latency_s: float | None = None
@@ -211,8 +213,14 @@ class StepRow:
     state: Manifest | None = None  # a checkpoint: the state entering this step
     duration_s: float | None = None
     usage: Usage | None = None
+    calls: int = 0  # all of them: overridden ones and tapes of the clock included
     live_calls: int = 0
     played_calls: int = 0
+    tasks: tuple[tuple[str, int, str], ...] = ()  # task key, its steps, the hash over them
+    graph: str | None = None  # value hash of what a task's application is, on its first step
+    origin: tuple[str, str, int, int] | None = None  # the step that really executed, if another
+    stream: str | None = None  # value hash of the chunks it streamed
+    uncaptured: tuple[str, ...] = ()  # what went out and was not recorded
     override: str | None = None  # value hash of the overrides this step was given
     chain: str = ""  # hash over this row and all before it
     row_hash: str = ""

@@ -7,56 +7,71 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from rewind_nb import _codec
 from rewind_nb._cells import Cell, Cells, Reader
 from rewind_nb._hooks import HookSpan
 from rewind_nb._model import Event, StepRow
 from rewind_nb._outcome import (
     Applied,
     DeletionRule,
+    Made,
     Route,
     RouteOf,
     call_overrides,
     cells_after,
+    dropped,
     encoded_overrides,
     step_hash,
     step_key,
     step_source,
     sum_usage,
 )
-from rewind_nb._store import Batch, _read
+from rewind_nb._store import Batch, Content, _read
 from rewind_nb._store._schema import seal
-from rewind_nb._trajectory import survives
-from rewind_nb.capture._context import RecordedCalls, StepContext, step_scope
+from rewind_nb._trajectory import executed, survives
+from rewind_nb.capture._context import RecordedCalls, StepContext, current_branch, step_scope
 from rewind_nb.capture._errors import describe
 from rewind_nb.capture._exchange import STORE_WIDE
+from rewind_nb.capture._tape import is_tape
+from rewind_nb.capture.http import close_streams
 from rewind_nb.errors import OverrideNotConsumedError
 
 if TYPE_CHECKING:
     from rewind_nb._session import Session
+    from rewind_nb._track import Track
+
+
+_open: ContextVar[OpenStep | None] = ContextVar("rewind_open_step", default=None)
 
 
 @dataclass(slots=True)
 class OpenStep:
     """One attempt at one step, from its opening to its end."""
 
-    session: Session
+    track: Track
     row: StepRow
     cells: Cells
     given: Cells
     applied: Sequence[Applied]
-    reader: Reader = field(init=False)
+    reader: Reader
+    tasks: dict[str, Track] = field(default_factory=dict)
+    apps: Counter[str] = field(default_factory=Counter)  # built by its action, per branch
+    chunks: list[bytes] | None = None  # what it streamed
+    closed: bool = False
     ctx: StepContext = field(init=False)
     began: float = field(init=False)
     span: HookSpan = field(init=False)
 
     def __post_init__(self) -> None:
         session, row = self.session, self.row
-        self.reader = Reader(self.cells)
         self.began = time.monotonic()
-        recorded = session.plan.recorded(row.action, row.visit)
+        recorded = session.plan.recorded(self.track.lane, row.action, row.visit)
+        if recorded is not None:
+            recorded = executed(session.store, recorded)
         calls = None if recorded is None else self._recorded_calls(recorded)
         self.ctx = StepContext(
             store=session.store,
@@ -75,12 +90,16 @@ class OpenStep:
             overrides=call_overrides(self.applied),
             cache_key=session.plan.cache_key,
             emit=session.hooks.emit,
+            policy=session.plan.policy,
+            stop=session.stop,
         )
         batch = Batch()
         if self.applied:
             batch.content(encoded_overrides([a.override for a in self.applied])[1])
         for cell in self.given.values():
             batch.content(cell.content)
+        if row.graph is not None and self.track.graph is not None:
+            batch.content(self.track.graph)
         if row.state is not None:
             for cell in self.cells.values():
                 if cell.loaded:
@@ -89,8 +108,13 @@ class OpenStep:
         session.store.submit(batch, wake=False)
         self.span = session.hooks.emit(self._event("step_started"))
 
+    @property
+    def session(self) -> Session:
+        """The run it is a step of."""
+        return self.track.session
+
     def _recorded_calls(self, recorded: StepRow) -> RecordedCalls:
-        if recorded.live_calls + recorded.played_calls == 0 and recorded.status == "complete":
+        if recorded.calls == 0 and recorded.status == "complete":
             return RecordedCalls(())
         rows = self.session.store.read(_read.call_rows, step_key(recorded))
         # a step that failed asks again: its answers may be why it failed
@@ -105,8 +129,48 @@ class OpenStep:
     @contextlib.contextmanager
     def activate(self) -> Iterator[None]:
         """Make this the current step of the running context."""
-        with step_scope(self.ctx):
-            yield
+        token = _open.set(self)
+        try:
+            with step_scope(self.ctx):
+                yield
+        finally:
+            _open.reset(token)
+
+    def task(self, key: str, cells: Cells, graph: dict[str, Any]) -> Track:
+        """The trajectory of one of its tasks.
+
+        Args:
+            cells: the state it starts with, which stems from the step's own.
+            graph: the description of its application.
+        """
+        data = _codec.encode(graph)
+        described = Content(_codec.digest(data), data)
+        with self.ctx.lock:
+            while key in self.tasks:  # each task has its own, whatever the user called it
+                key = f"{key}#"
+            track = self.tasks[key] = self.track.task(self, key, cells, described)
+        return track
+
+    def working(self) -> list[str]:
+        """The keys of the tasks in which a step is executing."""
+        return [key for key, track in self.tasks.items() if track.opened is not None]
+
+    def next_app(self) -> str:
+        """The key of the next application that its action builds, in this branch."""
+        branch = current_branch()
+        with self.ctx.lock:
+            self.apps[branch] += 1
+            return f"{branch}app-{self.apps[branch] - 1}"
+
+    def stream(self, item: Any) -> None:
+        """Remember a chunk that goes out.
+
+        Raises:
+            NotEncodableError: it cannot be stored; the path is ``@stream[n]``.
+        """
+        if self.chunks is None:
+            self.chunks = []
+        self.chunks.append(_codec.encode(item, path=f"@stream[{len(self.chunks)}]"))
 
     # -- how it ends ----------------------------------------------------------------------
 
@@ -120,6 +184,8 @@ class OpenStep:
             OverrideNotConsumedError: nothing used the override of this step.
         """
         session, ctx = self.session, self.ctx
+        if self.track.cut:
+            return dropped()
         written = {key: Cell.of(value, key) for key, value in writes.items()}
         for key, cell in self.reader.mutated().items():
             if key not in written and key in cells_after(self.cells, deleted, {}):
@@ -128,6 +194,8 @@ class OpenStep:
         after = cells_after(self.cells, deleted, written)
         taken = route(self.row.action, after)
         self._check_consumed(taken, written, deleted)
+        close_streams(ctx)
+        ctx.close()
         batch = ctx.batch
         for key, cell in written.items():
             before = self.cells.get(key)
@@ -144,36 +212,51 @@ class OpenStep:
             result=stored_result.hash,
             transition=taken.to_dict(),
         )
-        row = replace(row, source=step_source(ctx), hash=step_hash(row))
-        done = session.close(row, batch, after)
+        row = replace(row, source=step_source(self._made, ctx.artifacts), hash=step_hash(row))
+        done = self.track.close(row, batch, after)
         self._report()
         session.notes += [*self._other_models(), *ctx.notes]
         self._ended(row)
-        session.rest(taken.to)
+        if not row.path:
+            session.rest(taken.to)
         return done
 
     def fail(self, error: BaseException) -> Future[None]:
         """Record that the action raised; the exception itself is the caller's to pass on."""
         session = self.session
+        if self.track.cut:
+            return dropped()
+        close_streams(self.ctx)
+        self.ctx.close()
         interrupted = not isinstance(error, Exception)
         row = replace(
             self._measured(),
             status="interrupted" if interrupted else "failed",
             error=describe(error, with_traceback=True),
         )
-        row = replace(row, source=step_source(self.ctx), hash=step_hash(row))
+        row = replace(row, source=step_source(self._made, ()), hash=step_hash(row))
         self._report()
-        done = session.close(row, self.ctx.batch, None)
+        done = self.track.close(row, self.ctx.batch, None)
         self._ended(row)
-        if not session.plan.self_driven:
+        if not session.plan.self_driven and not row.path:
             session.end(row.status if row.status != "complete" else "failed", row.action)  # type: ignore[arg-type]
         return done
+
+    @property
+    def _made(self) -> list[Made]:
+        """The calls of the step and of its tasks; what it read, where it made no other."""
+        calls = [call for call in self.ctx.calls if not is_tape(call)] or self.ctx.calls
+        calls = [call for call in calls if call.source != "override"]
+        own = [(call.kind, call.source) for call in calls]
+        return own + [made for track in self.tasks.values() for made in track.made]
 
     def _report(self) -> None:
         """Tell the session what a replay looks at: misses, calls not made, artifacts."""
         session, ctx = self.session, self.ctx
         session.misses += ctx.misses
-        session.artifacts = {a.name: a.sha256 for a in ctx.artifacts}
+        session.notes += ctx.tapes.notes
+        session.artifacts |= {(a.path, a.seq, a.name): a.sha256 for a in ctx.artifacts}
+        self.track.made += self._made
         if ctx.strict and ctx.recorded is not None:
             made = Counter(ctx.asked)
             for row in ctx.recorded.rows:
@@ -184,16 +267,33 @@ class OpenStep:
 
     def _measured(self) -> StepRow:
         calls = self.ctx.calls
-        live = [c for c in calls if c.source == "live"]
+        made = [call for call in calls if not is_tape(call)]
+        live = [call for call in made if call.source == "live"]
         return replace(
             self.row,
             reads=tuple(self.reader.reads.items()),
             reads_all=self.reader.reads_all,
             duration_s=time.monotonic() - self.began,
             usage=sum_usage([c.usage for c in live if c.kind == "model"]),
+            calls=len(calls),
             live_calls=len(live),
-            played_calls=len(calls) - len(live),
+            played_calls=sum(call.source in ("cache", "tool-cache") for call in made),
+            tasks=self._ended_tasks(),
+            stream=self._stored_stream(),
+            uncaptured=tuple(self.ctx.uncaptured),
         )
+
+    def _ended_tasks(self) -> tuple[tuple[str, int, str], ...]:
+        """What its tasks came to; what they bring from here on is dropped."""
+        with self.session.gate:
+            self.closed = True
+            return tuple((key, *track.tip) for key, track in self.tasks.items())
+
+    def _stored_stream(self) -> str | None:
+        if self.chunks is None:
+            return None
+        data = _codec.encode([_codec.decode(chunk) for chunk in self.chunks])
+        return self.ctx.batch.content(data).hash
 
     def _check_consumed(self, taken: Route, written: Cells, deleted: DeletionRule) -> None:
         """Refuse to complete a step that did not use what it was given to use."""
@@ -255,5 +355,11 @@ class OpenStep:
             seq=row.seq,
             action=row.action,
             visit=row.visit,
+            path=row.path,
             **facts,
         )
+
+
+def open_step() -> OpenStep | None:
+    """The step that is executing in this context, if any."""
+    return _open.get()

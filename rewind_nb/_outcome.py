@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,11 +12,10 @@ from rewind_nb._cells import Cell, Cells, manifest_of
 from rewind_nb._model import ArtifactRow, Override, Source, StepRow, Usage
 from rewind_nb._store._read import StepKey
 from rewind_nb._trajectory import after_step
-from rewind_nb.capture._context import (
-    CallOverride,
-    StepContext,
-)
+from rewind_nb.capture._context import CallOverride
 
+Made = tuple[str, str]  # a call: its kind and source
+TaskTip = tuple[int, str]  # a task's trajectory: its steps, and the hash over them
 DeletionRule = dict[str, list[str]] | None
 
 
@@ -53,6 +53,16 @@ def step_key(row: StepRow | ArtifactRow) -> StepKey:
     return (row.run_id, row.path, row.seq, row.attempt)
 
 
+def reads_hold(row: StepRow, cells: Cells) -> bool:
+    """Whether what a recorded step was seen to read, absent keys included, is what there is."""
+    if row.reads_all and {k for k, h in row.reads if h is not None} != set(cells):
+        return False
+    return all(
+        (None if (cell := cells.get(key)) is None else cell.hash) == digest
+        for key, digest in row.reads
+    )
+
+
 def step_hash(row: StepRow) -> str:
     """What a step did: its writes, deletion rule, result and error, and where it stands.
 
@@ -63,15 +73,14 @@ def step_hash(row: StepRow) -> str:
     return _codec.digest(_codec.encode(did))
 
 
-def step_source(ctx: StepContext) -> Source:
+def step_source(made: Sequence[Made], artifacts: Sequence[ArtifactRow]) -> Source:
     """`live` if any call was live or there was none; else where its answers came from."""
-    sources = [call.source for call in ctx.calls]
-    if "live" in sources:
+    if any(source == "live" for _, source in made):
         return "live"
-    if not sources:
-        unchanged = ctx.artifacts and all(a.source == "render-cache" for a in ctx.artifacts)
+    if not made:
+        unchanged = artifacts and all(a.source == "render-cache" for a in artifacts)
         return "render-cache" if unchanged else "live"
-    return "tool-cache" if all(call.kind == "tool" for call in ctx.calls) else "cache"
+    return "tool-cache" if all(kind == "tool" for kind, _ in made) else "cache"
 
 
 def cells_after(before: Cells, deleted: DeletionRule, written: Cells) -> dict[str, Cell]:
@@ -103,3 +112,10 @@ def encoded_overrides(overrides: Sequence[Override]) -> tuple[str, bytes]:
     """Overrides as they are stored: the hash and the encoding."""
     data = _codec.encode([asdict(o) for o in overrides], path="override")
     return _codec.digest(data), data
+
+
+def dropped() -> Future[None]:
+    """What a worker that was told to stop still brings is not recorded."""
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done

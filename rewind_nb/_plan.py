@@ -7,14 +7,13 @@ whether it equals what was recorded, in which case there is nothing to execute.
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec, _patch
 from rewind_nb._describe import short
-from rewind_nb._model import CallRow, Override, StepRow
+from rewind_nb._model import Override, StepRow
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed, Trajectory, survives
 from rewind_nb.capture import _overrides
@@ -70,7 +69,8 @@ class Target:
     @property
     def name(self) -> str:
         """As messages call it: ``4 'analyse'``."""
-        return f"{self.placed.seq} {self.row.action!r}"
+        where = f" in {self.row.path}" if self.row.path else ""
+        return f"{self.placed.seq} {self.row.action!r}{where}"
 
     def calls(self) -> RecordedCalls:
         """Its recorded calls."""
@@ -218,6 +218,8 @@ def _unread(target: Target, key: str, observed: list[str]) -> OverrideError:
 
 
 def _first_reader(target: Target, key: str) -> str | None:
+    if target.row.path:
+        return None  # inside a task, whose later steps are its own
     for placed in target.trajectory.rows(target.placed.seq + 1):
         if key in dict(placed.row.reads):
             return f"{placed.seq} {placed.row.action!r}"
@@ -250,49 +252,11 @@ def _plan_call(target: Target, kind: str, value: Any, call: int) -> Planned:
     callback = callable(value)
     if callback:  # the call it is given must exist before it is asked
         row = _overrides.addressed(rows, kind, call, target.name)
-        value = _own_copy(value(_recorded_value(store, row, kind)), f"{kind}=")
+        value = _own_copy(value(_overrides.recorded_value(store, row, kind)), f"{kind}=")
     probe = Override(kind, value, call=call, callback=callback)
     row = _overrides.check(store, rows, probe, target.name)
     placed = replace(probe, branch=row.branch, ordinal=row.ordinal)
-    return Planned(placed, _changes_nothing(store, row, probe))
-
-
-def _recorded_value(store: Store, row: CallRow, kind: str) -> Any:
-    """What an override of *kind* would replace, as a callback gets it."""
-    if kind == "response":
-        return _overrides.answer_text(store, row)
-    if kind == "tool_result":
-        return None if row.response is None else store.value(row.response)
-    request = store.value(row.request)
-    if kind == "tool_args":
-        return request["args"]
-    return request["body"] if kind == "params" else _overrides.recorded_part(request["body"], kind)
-
-
-def _changes_nothing(store: Store, row: CallRow, override: Override) -> bool:
-    """Whether the call with the override encodes like the recorded one."""
-    kind, value = override.kind, override.value
-    recorded = _recorded_value(store, row, kind)
-    if kind == "params":
-        wanted = {k: v for k, v in value.items() if v is not None}
-        return all(
-            k in recorded and _digest(recorded[k]) == _digest(v) for k, v in wanted.items()
-        ) and not any(k in recorded for k in value if k not in wanted)
-    if kind == "tool_args":
-        return all(_digest(recorded[k]) == _digest(v) for k, v in value.items())
-    if kind == "temperature":
-        return recorded is not None and float(recorded) == float(value)
-    if kind == "response" and not isinstance(value, str):
-        body = store.value(row.response)["body"] if row.response else None
-        return body is not None and _parsed(body) == _parsed(json.dumps(value))
-    return _digest(recorded) == _digest(value)
-
-
-def _parsed(text: str | bytes) -> Any:
-    try:
-        return _digest(json.loads(text))
-    except ValueError:
-        return None
+    return Planned(placed, _overrides.changes_nothing(store, row, kind, value))
 
 
 def _own_copy(value: Any, path: str) -> Any:

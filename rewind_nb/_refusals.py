@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rewind_nb._execution import Env, Recording
-from rewind_nb._proof import changed_code
 from rewind_nb._run import Run
+from rewind_nb._store import Store
+from rewind_nb._trajectory import Placed
 from rewind_nb.errors import (
     CodeChangedError,
     NothingToResumeError,
@@ -72,3 +76,20 @@ def refuse_changed_code(env: Env, recording: Recording, seq: int) -> None:
             "new run, or pass allow_code_change=True to have both.",
             actions=changed,
         )
+
+
+def changed_code(store: Store, code: Mapping[str, Any], rows: list[Placed]) -> tuple[str, ...]:
+    """The actions of these steps whose code is not what it was when they were recorded."""
+    stable: dict[str, dict[str, dict[str, str]]] = {}
+    changed: dict[str, None] = {}
+    for row in (p.row for p in rows):
+        if row.code is None or row.action not in code or row.action in changed:
+            continue
+        if row.run_id not in stable:
+            stable[row.run_id] = store.row(row.run_id).containers or {}
+        now = code[row.action]
+        kept = stable[row.run_id].get(row.action, {})
+        same = all(now.containers.get(k) == d for k, d in kept.items() if d)
+        if now.digest != row.code or not same:
+            changed[row.action] = None
+    return tuple(changed)

@@ -7,7 +7,7 @@ one asks again, for its answers may be why it failed. Every attempt stays on rec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _owner
@@ -17,17 +17,18 @@ from rewind_nb._execution import (
     Env,
     Execution,
     Recording,
-    applies_recorded,
     invocation,
+    put_again,
 )
-from rewind_nb._hooks import Hooks
 from rewind_nb._itinerary import Itinerary
+from rewind_nb._lane import Lane
 from rewind_nb._model import RunRow, StepRow
-from rewind_nb._outcome import Applied
+from rewind_nb._outcome import Applied, reads_hold, step_key
 from rewind_nb._refusals import refuse_complete, refuse_foreign, refuse_running
 from rewind_nb._run import Run
-from rewind_nb._session import Plan, Session
+from rewind_nb._session import Session
 from rewind_nb._store import Batch
+from rewind_nb._track import Put, Track
 from rewind_nb._trajectory import Placed
 
 
@@ -61,20 +62,21 @@ def resumed(
         note=None,
         owner=_owner.this_process(),
     )
-    cut_short = unfinished and bool(row.halts) and not halt_after and not halt_before
+    stopped = run.status != "halted"  # in the middle of a call, whose conditions still hold
+    cut_short = stopped and bool(row.halts) and not halt_after and not halt_before
     if not cut_short:  # else the call that was cut short goes on, with its own conditions
         batch = Batch()
         call = invocation(env.spec, batch, seq, inputs, halt_after, halt_before)
-        if unfinished and row.halts:
+        if stopped and row.halts:
             earlier = dict(row.halts[-1]["inputs"])
             call["inputs"] = list({**earlier, **dict(call["inputs"])}.items())
         row = replace(row, halts=(*row.halts, call))
         env.store.submit(batch, wake=False)
     parent = None if row.parent is None else Recording.of(env.store.run(row.parent))
     answers = last.row if last is not None and unfinished else None
-    planned = _planned_again(run, seq)
+    again = _Again.of(run, seq, action, visits[action or ""] + 1)
     return _resume_from(
-        env, row, own, parent, action, seq, visits[action or ""] + 1, answers, planned, dict(inputs),
+        env, row, own, parent, action, seq, answers, again, dict(inputs),
         passing=cut_short, was=was, over=_was_over(run, last),
     )  # fmt: skip
 
@@ -97,11 +99,24 @@ def _was_over(run: Run, last: Placed | None) -> bool:
     return taken is not None and taken["to"] is None and not taken.get("failed")
 
 
-def _planned_again(run: Run, seq: int) -> list[Applied]:
-    """The fork's own override, where its first step has not completed yet."""
-    row = run._row  # noqa: SLF001
-    first = row.kind == "fork" and seq == row.at and row.mode.get("at") == row.at
-    return [Applied(o, own=True) for o in run.overrides] if first else []
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """The fork's own overrides, where its first step has not completed yet."""
+
+    overrides: list[Applied]
+    at: tuple[str, str, int] | None  # path, action, visit
+
+    @classmethod
+    def of(cls, run: Run, seq: int, action: str | None, visit: int) -> _Again:
+        row = run._row  # noqa: SLF001
+        if row.kind != "fork" or seq != row.at or row.mode.get("at") != row.at or action is None:
+            return cls([], None)
+        path, name, nth = row.mode.get("inside") or ("", action, visit)
+        return cls([Applied(o, own=True) for o in run.overrides], (path, name, nth))
+
+    def given(self, lane: Lane, action: str, visit: int) -> list[Applied]:
+        """Those for this step."""
+        return self.overrides if self.at == (lane.path, action, visit) else []
 
 
 def _resume_from(
@@ -111,41 +126,76 @@ def _resume_from(
     parent: Recording | None,
     action: str | None,
     seq: int,
-    visit: int,
     answers: StepRow | None,
-    planned: list[Applied],
+    again: _Again,
     inputs: dict[str, Any],
     *,
     passing: bool,
     was: RunRow,
     over: bool,
 ) -> Execution:
-    def recorded(name: str, nth: int) -> StepRow | None:  # an interrupted step's own answers
-        if answers is not None and answers.status != "failed" and (name, nth) == (action, visit):
-            return answers
-        return None if parent is None else parent.step(name, nth)
+    unfinished = _Unfinished(own, answers)
 
-    def overrides(at: int, name: str, nth: int) -> list[Applied]:
-        inherited = [] if parent is None else parent.overrides(parent.step(name, nth))
-        return inherited + planned if at == seq else inherited
+    def recorded(lane: Lane, name: str, nth: int) -> StepRow | None:
+        if (row := unfinished.answered(lane, name, nth)) is not None:
+            return row
+        return None if parent is None else parent.at(lane, name, nth)
 
-    plan = Plan(
+    def overrides(lane: Lane, name: str, nth: int) -> list[Applied]:
+        inherited = [] if parent is None else parent.overrides(parent.at(lane, name, nth))
+        return inherited + again.given(lane, name, nth)
+
+    def puts(track: Track, name: str, nth: int) -> Put | None:
+        if (put := unfinished.finished(track, name, nth)) is not None:
+            return put
+        return None if parent is None else put_again(parent, parent.at(track.lane, name, nth))
+
+    plan = env.plan(
         cache=row.mode.get("cache", env.cache),  # the run's own, as it set out
         epoch=row.epoch,
         recorded=recorded,
         overrides=overrides,
+        puts=puts,
         attempts={} if answers is None else {seq: answers.attempt + 1},
-        cache_key=env.cache_key,
     )
-    session = Session(
-        env.store, row, plan, Hooks(list(env.hooks)), own.cells_entering(seq), env.spec.code,
-        seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq), basis=was,
-    )  # fmt: skip
+    session = Session(env.store, row, plan, env.told(), env.spec.code, basis=was)
+    session.standing(
+        own.cells_entering(seq), seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq)
+    )
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
     way = Itinerary(env.store, row.halts, seq, parent, passing=passing, given=inputs)
+    between = passing and answers is None  # two steps: the first may have been the last
+    return Execution(
+        session,
+        machine,
+        forward(machine, way, stop_for_inputs=True, over=over, between=between),
+    )
 
-    def applies(running: Machine, name: str, nth: int) -> bool:
-        return parent is not None and applies_recorded(parent, running, name, nth)
 
-    script = forward(machine, way, applies=applies, over=over)
-    return Execution(session, machine, script)
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """The attempt that did not complete: what it was answered, and what it had finished."""
+
+    own: Recording
+    attempt: StepRow | None
+
+    def _row(self, lane: Lane, action: str, visit: int) -> StepRow | None:
+        top = self.attempt
+        if top is None or (lane.root or (action, visit)) != (top.action, top.visit):
+            return None
+        return top if lane.root is None else self.own.at(lane, action, visit)
+
+    def answered(self, lane: Lane, action: str, visit: int) -> StepRow | None:
+        """The recorded step that answers: of one that failed, the answers may be why."""
+        row = self._row(lane, action, visit)
+        return None if row is None or row.status == "failed" else row
+
+    def finished(self, track: Track, action: str, visit: int) -> Put | None:
+        """A step of a task that had finished, if what it read is what there is now."""
+        row = self._row(track.lane, action, visit) if track.lane.path else None
+        if row is None or row.status != "complete" or not reads_hold(row, track.cells):
+            return None
+        again = [applied.override for applied in self.own.overrides(row)]
+        source = row.source if row.source in ("override", "inherited") else "reused"
+        origin = row.origin or step_key(row)
+        return Put(row, source, "finished before the run stopped", origin, overrides=again)

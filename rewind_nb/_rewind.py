@@ -7,24 +7,20 @@ next), then drives it, sync or async; the twins share everything but the driver.
 from __future__ import annotations
 
 import inspect
-import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
-from rewind_nb import _codec
-from rewind_nb._burr import read_app
+from rewind_nb._bound import Bound, check_mapping
 from rewind_nb._compare import Diff, compare
-from rewind_nb._drive import Ended, wait_for
-from rewind_nb._execution import Env, Execution, driven_by_user, new_run
+from rewind_nb._drive import Ended
+from rewind_nb._execution import Execution, driven_by_user, new_run
 from rewind_nb._forks import new_fork
-from rewind_nb._hooks import Hook
-from rewind_nb._model import CACHE_MODES, CacheMode
+from rewind_nb._model import CacheMode
 from rewind_nb._plan import KINDS, UNSET, single
-from rewind_nb._proof import Proof, Tally, proof_of
-from rewind_nb._replay import new_replay
+from rewind_nb._proof import Proof
+from rewind_nb._replay import Tally, new_replay, proof_of
 from rewind_nb._resume import resumed
 from rewind_nb._run import At, Run
-from rewind_nb._store import Store
 from rewind_nb._trajectory import Placed
 from rewind_nb.errors import ConfigError, did_you_mean
 
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from burr.core import Application
 
 P = ParamSpec("P")
-SHOWN = 8  # actions in a repr
 
 
 def _twin_of(
@@ -47,7 +42,7 @@ def _twin_of(
     return typed
 
 
-class Rewind:
+class Rewind(Bound):
     """Records, forks and replays a Burr application; the application is not changed.
 
     Args:
@@ -62,6 +57,8 @@ class Rewind:
             drop or normalise volatile fields. What it dropped stays stored.
         always_run: actions that are never reused in a fork.
         types: dataclasses, pydantic models and enums that stored values may be restored to.
+        http: which HTTP requests of a step are model calls, which are tools, which pass
+            through uncaptured (`HttpPolicy`); by default each model provider's are known.
 
     Raises:
         ConfigError: *app* is not an application, or an argument cannot work.
@@ -72,32 +69,6 @@ class Rewind:
         >>> run = rw.run(halt_after=["publish"], inputs={"question": "..."})  # doctest: +SKIP
         >>> what = rw.fork(run, at="analyse", patch={"analysis.total": 5})  # doctest: +SKIP
     """
-
-    def __init__(
-        self,
-        app: Any,
-        store: Store | str | os.PathLike[str] | None = None,
-        cache: CacheMode = "auto",
-        hooks: Sequence[Hook] = (),
-        cache_key: Callable[[dict[str, Any]], Any] | None = None,
-        always_run: Sequence[str] = (),
-        types: Iterable[type] = (),
-    ) -> None:
-        _codec.know(*types)
-        self._app = app
-        self._spec = read_app(app)
-        self.store = store if isinstance(store, Store) else Store(store)
-        self.cache = check_cache(cache)
-        self.cache_key = cache_key
-        self.always_run = tuple(always_run)
-        for name in self.always_run:
-            if name not in self._spec.action_names:
-                raise ConfigError(
-                    f"always_run names {name!r}, which is no action of the application. "
-                    f"{did_you_mean(name, self._spec.action_names)}"
-                )
-        self._hooks: list[Hook] = list(hooks)
-        self._last_run: str | None = None
 
     # -- record -----------------------------------------------------------------------------
 
@@ -153,10 +124,10 @@ class Rewind:
     ) -> Execution:
         return new_run(
             self._env(cache),
-            inputs=dict(inputs or {}),
+            inputs=check_mapping("inputs", inputs),
             halt_after=halt_after or [],
             halt_before=halt_before or [],
-            state=state or {},
+            state=check_mapping("state", state),
             label=label,
         )
 
@@ -207,7 +178,7 @@ class Rewind:
         return resumed(
             self._env(None),
             self._found(run),
-            inputs=dict(inputs or {}),
+            inputs=check_mapping("inputs", inputs),
             halt_after=halt_after or [],
             halt_before=halt_before or [],
         )
@@ -321,7 +292,9 @@ class Rewind:
 
     # -- replay and diff --------------------------------------------------------------------
 
-    def replay(self, run: Run | str, start: At | None = None) -> Proof:
+    def replay(
+        self, run: Run | str, start: At | None = None, hooks: Literal["user"] | None = None
+    ) -> Proof:
         """Execute a run again on its recorded calls only, and prove that nothing differs.
 
         No live call is possible: a request that was not recorded is refused, and so is
@@ -330,17 +303,21 @@ class Rewind:
         Args:
             run: any run that is not running; a fork is replayed from its root.
             start: the first step to replay, on its recorded state; the run's first if None.
+            hooks: ``"user"`` to let the application's own Burr hooks fire, which a replay
+                otherwise does not; what they do to the world is then done again.
 
         Returns:
             A `Proof`; ``proof.require()`` raises where it is not ok.
         """
-        execution, tally, expected = new_replay(self._env(None), self._found(run), start)
+        execution, tally, expected = new_replay(self._env(None), self._found(run), start, hooks)
         ended = self._drive(execution, "areplay")
         return self._proof(run, execution, ended, tally, expected)
 
-    async def areplay(self, run: Run | str, start: At | None = None) -> Proof:
+    async def areplay(
+        self, run: Run | str, start: At | None = None, hooks: Literal["user"] | None = None
+    ) -> Proof:
         """`replay` for async applications."""
-        execution, tally, expected = new_replay(self._env(None), self._found(run), start)
+        execution, tally, expected = new_replay(self._env(None), self._found(run), start, hooks)
         self._last_run = execution.session.run.id
         ended = await execution.ago()
         return self._proof(run, execution, ended, tally, expected)
@@ -365,67 +342,6 @@ class Rewind:
         """
         return compare(self._found(a), self._found(b))
 
-    # -- the rest ---------------------------------------------------------------------------
-
-    @property
-    def last_run(self) -> Run | None:
-        """The run that started last, also after it raised."""
-        return None if self._last_run is None else self.store.run(self._last_run)
-
-    def on(self, hook: Hook) -> Callable[[], None]:
-        """Add a hook; the function returned takes it away again."""
-        self._hooks.append(hook)
-
-        def unsubscribe() -> None:
-            if hook in self._hooks:
-                self._hooks.remove(hook)
-
-        return unsubscribe
-
-    def _env(self, cache: CacheMode | None) -> Env:
-        if callable(self._app):  # built anew: actions may keep data on `self`
-            self._spec = read_app(self._app)
-        else:  # a helper may have been edited in the notebook meanwhile
-            self._spec = self._spec.with_current_code()
-        mode = self.cache if cache is None else check_cache(cache)
-        return Env(self._spec, self.store, tuple(self._hooks), mode, self.cache_key)
-
-    def _found(self, run: Run | str) -> Run:
-        if isinstance(run, Run):
-            if run.store is not self.store:
-                return self.store.run(run.id)
-            return run.refresh()
-        return self.store.run(run)
-
-    def _drive(self, execution: Execution, twin: str) -> Ended:
-        self._last_run = execution.session.run.id
-        if not execution.machine.spec.is_async:
-            return execution.go()
-        ended = wait_for(execution.ago)
-        if isinstance(ended.error, RuntimeError) and "loop" in str(ended.error):
-            ended.error.add_note(
-                "The application ran in an event loop of its own, and uses an object of another "
-                f"one. Use `await rw.{twin}(...)` to run it in the caller's loop."
-            )
-        return ended
-
-    def _go(self, execution: Execution, twin: str) -> Run:
-        return self._ended(execution, self._drive(execution, twin))
-
-    async def _ago(self, execution: Execution) -> Run:
-        self._last_run = execution.session.run.id
-        return self._ended(execution, await execution.ago())
-
-    def _ended(self, execution: Execution, ended: Ended) -> Run:
-        if ended.error is not None:
-            raise ended.error
-        return self.store.run(execution.session.run.id)
-
-    def __repr__(self) -> str:
-        names = self._spec.action_names
-        shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "..."])
-        return f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>"
-
 
 _FORK_SETTINGS = ("halt_after", "halt_before", "label", "sample", "max_steps", "allow_code_change")
 
@@ -433,16 +349,3 @@ _FORK_SETTINGS = ("halt_after", "halt_before", "label", "sample", "max_steps", "
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of a call, `self` and unset overrides apart."""
     return {k: v for k, v in given.items() if k != "self" and v is not UNSET}
-
-
-def check_cache(mode: str) -> CacheMode:
-    """The mode, if it is one.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if mode not in CACHE_MODES:
-        raise ConfigError(
-            f"cache={mode!r} is not a cache mode. Use one of {', '.join(CACHE_MODES)}."
-        )
-    return mode

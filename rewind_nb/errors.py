@@ -40,6 +40,9 @@ program need not parse the prose::
     │   └── StoreCorruptError              a row does not match its hash
     └── ConfigError (ValueError)           a setting or argument that cannot work
 
+`RunStoppedError` is no error of the tree and no `Exception`: it ends what still works for a
+run that was stopped, and user code is not to swallow it.
+
 An exception raised by an action is never wrapped: it passes through unchanged,
 with a note naming the run and the step.
 """
@@ -290,6 +293,10 @@ class StoreCorruptError(StoreError):
     """A stored row does not match its hash."""
 
 
+class RunStoppedError(BaseException):
+    """The run was stopped; what a worker of it still does is dropped."""
+
+
 class ConfigError(RewindError, ValueError):
     """A setting or an argument that cannot work."""
 
@@ -310,4 +317,5 @@ def did_you_mean(name: str, known: Iterable[str], *, limit: int = 5) -> str:
     if not names:
         return "There is none."
     shown = ", ".join(repr(n) for n in names[:12])
-    return f"Known: {shown}{', ...' if len(names) > 12 else ''}."
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"Known: {shown}{more}."

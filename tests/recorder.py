@@ -87,7 +87,7 @@ class Recorder:
         first = self.seq == self.run.at or self.seq % 64 == 0
         row = step_row(
             self.run.id, self.seq, status="open", state=manifest if first else None,
-            reads=manifest, live_calls=calls,
+            reads=manifest, calls=calls, live_calls=calls,
         )  # fmt: skip
         opened = Batch()
         opened.replace(row)

@@ -74,13 +74,14 @@ def test_a_run_that_halts_for_a_human_and_is_resumed_is_one_run(store):
     assert run.state["minutes"] == "What about buses? by bus"
 
 
-def test_resuming_a_question_without_its_answer_is_an_error_not_the_old_answer(store):
+def test_resuming_a_question_without_its_answer_halts_again_and_takes_no_old_answer(store):
     rw = Rewind(apps.human_app(), store=store)
     run = rw.run(halt_before=["hear"], inputs={"topic": "trains"})
     run = rw.resume(run, inputs={"reply": "no", "topic": "buses"}, halt_before=["hear"])
 
-    with pytest.raises(ValueError, match="reply"):
-        rw.resume(run)
+    again = rw.resume(run)
+    assert (again.status, again.next_action, len(again)) == ("halted", "hear", len(run))
+    assert "'reply'" in again.note
 
 
 def test_a_fork_passes_its_parents_earlier_halts_with_the_recorded_inputs(store):

@@ -7,7 +7,8 @@ on for what is recorded, and `initialize_from` not for forking: in apache-burr 0
 report stale or wrong rows (a sync action under `arun`, an interrupt, a cut-off stream).
 """
 
+from rewind_nb._burr._actions import NOTE
 from rewind_nb._burr._app import AppSpec, read_app
 from rewind_nb._burr._machine import Machine
 
-__all__ = ["AppSpec", "Machine", "read_app"]
+__all__ = ["NOTE", "AppSpec", "Machine", "read_app"]

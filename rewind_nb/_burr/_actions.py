@@ -1,77 +1,43 @@
 """Each action wrapped, so that a session records around it.
 
-The wrapper is a one-step action whatever it wraps: a two-step action's `run` and `update`
-both happen inside the step, with the checks Burr makes between them.
+A wrapped action is a one-step action whatever it wraps: a two-step action's `run` and
+`update` both happen inside the step, with the checks Burr makes between them. A streaming
+action stays one (`_streams`); the tasks of a parallel one get trajectories of their own
+(`_parallel`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 from collections.abc import Callable
-from typing import Any, Protocol
+from concurrent.futures import Future
+from typing import Any
 
 from burr.core.action import Action, SingleStepAction
 from burr.core.application import _adjust_single_step_output, _validate_result
-from burr.core.graph import Graph, Transition
 from burr.core.state import State
 
+from rewind_nb._burr import _parallel
+from rewind_nb._burr._driver import Driver
 from rewind_nb._burr._state import Boundary, RunState, TracingState, changes, is_private
-from rewind_nb._cells import Cell, Cells
+from rewind_nb._cells import Cell, Cells, Reader
 from rewind_nb._open_step import OpenStep
 from rewind_nb._outcome import Route
-from rewind_nb._session import Session
+from rewind_nb._track import Put
 
 INJECTED = ("__context", "__tracer")
 NOTE = "rewind_nb:"  # how the note on a user's exception starts
 
 
-class Driver(Protocol):
-    """What a wrapped action needs of the machine that runs it."""
+class Recorded:
+    """What every wrapped action has: the face of the one it wraps, and how a step is recorded."""
 
-    session: Session
+    inner: Action
+    _driver: Driver
+    _name: str
 
-    def route(self, action: str, cells: Cells) -> tuple[Route, Boundary]:
-        """The way on from *action*, and the boundary that remembers it."""
-
-
-def wrap_graph(graph: Graph, driver: Driver) -> Graph:
-    """The same graph with every action and condition recorded."""
-    actions = {action.name: RecordedAction(action, driver) for action in graph.actions}
-    transitions = [
-        Transition(actions[t.from_.name], actions[t.to.name], wrap_condition(t.condition))
-        for t in graph.transitions
-    ]
-    return Graph(list(actions.values()), transitions)
-
-
-def wrap_condition(condition: Any) -> Any:
-    """A condition that is evaluated once between two steps, its reads observed."""
-    wrapped = copy.copy(condition)
-
-    def run(state: State, **kwargs: Any) -> Any:
-        if isinstance(state, RunState) and state.pristine:
-            return state.boundary.verdict(wrapped, lambda seen: _decide(condition, seen))
-        return condition.run(state, **kwargs)
-
-    wrapped.run = run
-    return wrapped
-
-
-def _decide(condition: Any, state: State) -> dict[str, bool]:
-    missing = [key for key in condition.reads if key not in state]
-    if missing:
-        present = {key: None for key in condition.reads if key not in missing}
-        return condition.run(State(present))  # type: ignore[no-any-return]  # Burr's own error
-    return {condition.KEY: condition.resolver(state)}
-
-
-class RecordedAction(SingleStepAction):
-    """An action whose every execution is a step of the driver's session."""
-
-    def __init__(self, inner: Action, driver: Driver) -> None:
-        super().__init__()
+    def _wrap(self, inner: Action, driver: Driver) -> None:
         self.inner = inner
         self._driver = driver
         self._name = inner.name
@@ -117,57 +83,32 @@ class RecordedAction(SingleStepAction):
         """As the wrapped action does."""
         self.inner.validate_inputs(inputs)
 
-    def run_and_update(self, state: State, **kwargs: Any) -> Any:
-        """Execute the action as a step; a coroutine for an async one."""
-        if self.is_async():
-            return self._arun(state, kwargs)
-        step, seen, given = self._open(state, kwargs)
-        try:
-            with step.activate():
-                result, changed = self._execute(seen, given)
-            done, outcome = self._complete(step, result, changed)
-        except BaseException as error:
-            self._failed(step, error)
-            raise
-        try:
-            done.result()
-        except BaseException as error:
-            _note(step, error)
-            raise
-        return outcome
-
-    async def _arun(self, state: State, kwargs: dict[str, Any]) -> Any:
-        step, seen, given = self._open(state, kwargs)
-        try:
-            with step.activate():
-                result, changed = await self._aexecute(seen, given)
-            done, outcome = self._complete(step, result, changed)
-        except BaseException as error:
-            self._failed(step, error)
-            raise
-        try:
-            await asyncio.wrap_future(done)
-        except BaseException as error:
-            _note(step, error)
-            raise
-        return outcome
-
     # -- around ---------------------------------------------------------------------------
 
     def _open(
         self, state: State, kwargs: dict[str, Any]
     ) -> tuple[OpenStep, TracingState, dict[str, Any]]:
+        """The step, the state its action sees, and the arguments it gets."""
+        driver = self._driver
         inputs = {k: v for k, v in kwargs.items() if k not in INJECTED}
-        step = self._driver.session.open(self.name, cells_in(state), inputs)
+        seen: list[TracingState] = []
+
+        def observe(reader: Reader) -> None:
+            seen.append(TracingState.entering(reader, state.typing_system))
+
+        code = driver.code(self._name)
+        step = driver.track.open(self._name, cells_in(state), inputs, code, observe)
         injected = {k: v for k, v in kwargs.items() if k in INJECTED}
-        seen = TracingState.entering(step.reader, state.typing_system)
-        return step, seen, {**step.inputs, **injected}
+        return step, seen[0], {**step.inputs, **injected}
 
     def _failed(self, step: OpenStep, error: BaseException) -> None:
-        _note(step, error)
+        note(step, error)
         step.fail(error).result()
 
-    def _complete(self, step: OpenStep, result: Any, changed: State) -> Any:
+    def _complete(
+        self, step: OpenStep, result: Any, changed: State
+    ) -> tuple[Future[None], tuple[Any, State]]:
+        """Record the outcome; wait for the future before handing it on."""
         writes, deleted = changes(changed, step.reader)
         boundary: list[Boundary] = []
 
@@ -177,42 +118,47 @@ class RecordedAction(SingleStepAction):
             return taken
 
         done = step.complete(result, writes, deleted, route)
+        if not boundary:  # the run was stopped meanwhile, and nobody waits for this
+            return done, (result, changed)
         after = boundary[0]
         return done, (result, RunState(dict(after.cells), changed.typing_system, after))
 
+    def _put(self) -> Put | None:
+        """What a task's trajectory has for this step, so that it need not execute."""
+        track = self._driver.track
+        return track.planned(self._name) if track.lane.path else None
+
+    def _applied(self, put: Put, typing_system: Any) -> tuple[Any, State]:
+        boundary: list[Boundary] = []
+
+        def route(action: str, cells: Cells) -> Route:
+            taken, found = self._driver.route(action, cells)
+            boundary.append(found)
+            return taken
+
+        track = self._driver.track
+        row = track.put_in(put, route)
+        result = {} if row.result is None else track.session.store.value(row.result, strict=True)
+        after = boundary[0]
+        return result, RunState(dict(after.cells), typing_system, after)
+
     # -- inside ---------------------------------------------------------------------------
 
-    def _execute(self, state: TracingState, given: dict[str, Any]) -> tuple[Any, State]:
-        if self.inner.single_step:
-            run = self.inner.run_and_update
-            return self._checked(run(state, **_unmangled(run, given)))
-        result = self.inner.run(
-            state.subset(*self.inner.reads), **_unmangled(self.inner.run, given)
-        )
-        return self._reduced(result, state)
-
-    async def _aexecute(self, state: TracingState, given: dict[str, Any]) -> tuple[Any, State]:
-        if self.inner.single_step:
-            run = self.inner.run_and_update
-            return self._checked(await run(state, **_unmangled(run, given)))
-        result = await self.inner.run(
-            state.subset(*self.inner.reads), **_unmangled(self.inner.run, given)
-        )
-        return self._reduced(result, state)
-
     def _checked(self, output: Any) -> tuple[Any, State]:
-        result, state = _adjust_single_step_output(output, self.name, self.schema)
-        _validate_result(result, self.name, self.schema)
+        """What a one-step action returned, with Burr's checks."""
+        result, state = _adjust_single_step_output(output, self._name, self.schema)
+        _validate_result(result, self._name, self.schema)
         self._check_writes(state)
         return result, state
 
     def _reduced(self, result: Any, state: TracingState) -> tuple[Any, State]:
-        _validate_result(result, self.name)
+        """The second step of a two-step action, with Burr's checks."""
+        _validate_result(result, self._name)
         reduced = self.inner.update(result, state)
         undeclared = _keys(reduced) - _keys(state) - set(self.inner.writes)
         if undeclared:
             raise ValueError(
-                f"Action {self.name} attempted to write to keys {undeclared} "
+                f"Action {self._name} attempted to write to keys {undeclared} "
                 f"that it did not declare. It declared: ({self.inner.writes})!"
             )
         self._check_writes(reduced)
@@ -222,21 +168,105 @@ class RecordedAction(SingleStepAction):
         missing = set(self.inner.writes) - _keys(state)
         if missing:
             raise ValueError(
-                f"State is missing write keys after running: {self.name}. Missing keys are: "
+                f"State is missing write keys after running: {self._name}. Missing keys are: "
                 f"{missing}. Has writes: {self.inner.writes}"
             )
 
 
-def _note(step: OpenStep, error: BaseException) -> None:
+class RecordedAction(Recorded, SingleStepAction):
+    """An action whose every execution is a step of the driver's track."""
+
+    def __init__(self, inner: Action, driver: Driver) -> None:
+        SingleStepAction.__init__(self)
+        self._wrap(inner, driver)
+
+    def run_and_update(self, state: State, **kwargs: Any) -> Any:
+        """Execute the action as a step; a coroutine for an async one."""
+        if self.is_async():
+            return self._arun(state, kwargs)
+        if not self._driver.records():
+            return self._plain(state, kwargs)
+        if (put := self._put()) is not None:
+            return self._applied(put, state.typing_system)
+        step, seen, given = self._open(state, kwargs)
+        try:
+            with step.activate():
+                result, changed = self._execute(step, seen, given)
+            done, outcome = self._complete(step, result, changed)
+        except BaseException as error:
+            self._failed(step, error)
+            raise
+        try:
+            done.result()
+        except BaseException as error:
+            note(step, error)
+            raise
+        return outcome
+
+    async def _arun(self, state: State, kwargs: dict[str, Any]) -> Any:
+        if not self._driver.records():
+            return await self._aplain(state, kwargs)
+        if (put := self._put()) is not None:
+            return self._applied(put, state.typing_system)
+        step, seen, given = self._open(state, kwargs)
+        try:
+            with step.activate():
+                result, changed = await self._aexecute(step, seen, given)
+            done, outcome = self._complete(step, result, changed)
+        except BaseException as error:
+            self._failed(step, error)
+            raise
+        try:
+            await asyncio.wrap_future(done)
+        except BaseException as error:
+            note(step, error)
+            raise
+        return outcome
+
+    def _execute(
+        self, step: OpenStep, state: TracingState, given: dict[str, Any]
+    ) -> tuple[Any, State]:
+        if _parallel.has_tasks(self.inner):
+            return self._checked(_parallel.run(self.inner, step, state, given))
+        return self._plain(state, given)
+
+    async def _aexecute(
+        self, step: OpenStep, state: TracingState, given: dict[str, Any]
+    ) -> tuple[Any, State]:
+        if _parallel.has_tasks(self.inner):
+            return self._checked(await _parallel.arun(self.inner, step, state, given))
+        return await self._aplain(state, given)
+
+    def _plain(self, state: State, given: dict[str, Any]) -> tuple[Any, State]:
+        """Execute as Burr would."""
+        if self.inner.single_step:
+            run = self.inner.run_and_update
+            return self._checked(run(state, **unmangled(run, given)))
+        run = self.inner.run
+        return self._reduced(run(state.subset(*self.reads), **unmangled(run, given)), state)
+
+    async def _aplain(self, state: State, given: dict[str, Any]) -> tuple[Any, State]:
+        if self.inner.single_step:
+            run = self.inner.run_and_update
+            return self._checked(await run(state, **unmangled(run, given)))
+        run = self.inner.run
+        return self._reduced(await run(state.subset(*self.reads), **unmangled(run, given)), state)
+
+
+def note(step: OpenStep, error: BaseException) -> None:
     """Name run and step on an exception, which also keeps Burr's banner off the log."""
     row = step.row
+    where = f" in {row.path}" if row.path else ""
     error.add_note(
-        f"{NOTE} run {row.run_id} stopped at step {row.seq} {row.action!r} (visit {row.visit})"
+        f"{NOTE} run {row.run_id} stopped at step {row.seq} {row.action!r}{where} "
+        f"(visit {row.visit})"
     )
 
 
 def cells_in(state: State) -> Cells:
-    """The state that Burr holds as cells; what a user put in is encoded here."""
+    """A state that Burr holds as cells; what a user put in is encoded here."""
+    if isinstance(state, TracingState):
+        return state.cells()
     held = state.semantic() if isinstance(state, RunState) else dict(state)
     return {
         key: value if isinstance(value, Cell) else Cell.of(value, key)
@@ -250,7 +280,7 @@ def _keys(state: State) -> set[str]:
     return set(state._state)  # noqa: SLF001
 
 
-def _unmangled(run: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+def unmangled(run: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
     """Injected parameters under the names a method declares.
 
     Inside a class body Python turns ``__context`` into ``_Class__context``. Burr undoes it

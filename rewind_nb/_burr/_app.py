@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from burr.core import Application, ApplicationBuilder
-from burr.core.action import Action, FunctionBasedAction
 from burr.core.application import PRIOR_STEP, TracerFactoryContextHook
-from burr.core.graph import Graph, Transition
+from burr.core.graph import Graph
 from burr.core.persistence import PersisterHook, PersisterHookAsync
 
-from rewind_nb import _code, _codec
-from rewind_nb._burr._actions import RecordedAction, cells_in
+from rewind_nb._burr._actions import cells_in
+from rewind_nb._burr._codes import CodeBook
+from rewind_nb._burr._describe_graph import describe_graph
+from rewind_nb._burr._wrap import unwrapped
 from rewind_nb._cells import Cells
 from rewind_nb.errors import ConfigError
 
 _OURS_OR_BURRS = (PersisterHook, PersisterHookAsync, TracerFactoryContextHook)
-
-
-class CodeBook(Mapping[str, _code.CodeFingerprint]):
-    """The code of every action, and which containers it refers to kept still.
-
-    Lists and dicts among globals and attributes count as code where nothing changes them
-    (a table of prompts), and as hidden state where something does (a log).
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._code = {action.name: code_of(action) for action in graph.actions}
-
-    def __getitem__(self, action: str) -> _code.CodeFingerprint:
-        return self._code[action]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._code)
-
-    def __len__(self) -> int:
-        return len(self._code)
-
-    def stable(self) -> dict[str, dict[str, str]]:
-        """Per action its containers by content digest, "" for one that changed meanwhile."""
-        kept = {}
-        for action in self._graph.actions:
-            before = self._code[action.name].containers
-            if before:
-                after = code_of(action).containers
-                kept[action.name] = {k: d if after.get(k) == d else "" for k, d in before.items()}
-        return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +73,7 @@ class AppSpec:
 
     def describe(self) -> dict[str, Any]:
         """The graph as plain data, so that a run draws without its application."""
-        return {
-            "entrypoint": self.entrypoint,
-            "actions": [_describe_action(a) for a in self.graph.actions],
-            "transitions": [
-                {
-                    "from": t.from_.name,
-                    "to": t.to.name,
-                    "condition": t.condition.name,
-                    "reads": sorted(set(t.condition.reads)),
-                }
-                for t in self.graph.transitions
-            ],
-        }
+        return describe_graph(self.graph, self.entrypoint)
 
 
 def read_app(given: Any) -> AppSpec:
@@ -124,9 +83,10 @@ def read_app(given: Any) -> AppSpec:
         ConfigError: *given* is none of the two.
         NotEncodableError: its state holds a value that cannot be stored exactly.
     """
+    refuse_two_burrs()
     app = build(given)
     builder = app.builder
-    graph = _unwrapped(app.graph)
+    graph = unwrapped(app.graph)
     tracker = getattr(builder, "tracker", None)
     adapters = builder.lifecycle_adapters if builder else app._adapter_set.adapters  # noqa: SLF001
     return AppSpec(
@@ -142,6 +102,24 @@ def read_app(given: Any) -> AppSpec:
         partition_key=app.partition_key,
         code=CodeBook(graph),
     )
+
+
+def refuse_two_burrs() -> None:
+    """Refuse an environment in which two distributions wrote over each other's files.
+
+    Raises:
+        ConfigError: an old ``burr`` is installed beside ``apache-burr``.
+    """
+    try:
+        old = importlib.metadata.version("burr")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if tuple(int(n) for n in re.findall(r"\d+", old)[:2]) < (0, 42):  # later ones are empty
+        raise ConfigError(
+            f"Both burr {old} and apache-burr {importlib.metadata.version('apache-burr')} are "
+            "installed, and they share one folder. Run `pip uninstall burr apache-burr`, then "
+            "`pip install apache-burr`."
+        )
 
 
 def build(given: Any) -> Application:
@@ -168,37 +146,3 @@ def build(given: Any) -> Application:
         f"Rewind takes a built Burr application, or a function without arguments that builds "
         f"one; it got {type(given).__name__}. Call .build() on your ApplicationBuilder."
     )
-
-
-def code_of(action: Action) -> _code.CodeFingerprint:
-    """A fingerprint of what the action executes, its bound parameters included."""
-    encode: Callable[[Any], bytes] = _codec.encode
-    if isinstance(action, FunctionBasedAction):
-        function = getattr(action, "_originating_fn", action.fn)
-        bound = getattr(action, "_bound_params", {})
-        return _code.fingerprint(function, bound=bound, encode=encode)
-    return _code.fingerprint(action, encode=encode)
-
-
-def _unwrapped(graph: Graph) -> Graph:
-    """The user's own actions, also of an application that came from rewind_nb."""
-    actions = {a.name: a.inner if isinstance(a, RecordedAction) else a for a in graph.actions}
-    transitions = [
-        Transition(actions[t.from_.name], actions[t.to.name], t.condition)
-        for t in graph.transitions
-    ]
-    return Graph(list(actions.values()), transitions)
-
-
-def _describe_action(action: Action) -> dict[str, Any]:
-    required, optional = action.optional_and_required_inputs
-    return {
-        "name": action.name,
-        "reads": list(action.reads),
-        "writes": list(action.writes),
-        "inputs": sorted(n for n in required if not n.startswith("__")),
-        "optional_inputs": sorted(n for n in optional if not n.startswith("__")),
-        "tags": list(action.tags),
-        "is_async": action.is_async(),
-        "kind": type(action).__name__,
-    }

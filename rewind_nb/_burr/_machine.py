@@ -9,12 +9,17 @@ from typing import Any
 from burr.core import Application, ApplicationBuilder
 from burr.core.application import PRIOR_STEP, SEQUENCE_ID
 
-from rewind_nb._burr._actions import NOTE, wrap_graph
+from rewind_nb._burr._actions import NOTE
 from rewind_nb._burr._app import AppSpec
+from rewind_nb._burr._containers import close_with_consumer
+from rewind_nb._burr._driver import first_way
+from rewind_nb._burr._spawned import watch_builders
 from rewind_nb._burr._state import Boundary, RunState
+from rewind_nb._burr._wrap import wrap_graph
 from rewind_nb._cells import Cells
 from rewind_nb._outcome import Route
 from rewind_nb._session import Session
+from rewind_nb._track import Track
 
 
 class Machine:
@@ -35,9 +40,11 @@ class Machine:
     ) -> None:
         self.spec = spec
         self.session = session
+        self.streaming: Any = None  # the stream that is going out
         self._wrapped = wrap_graph(spec.graph, self)
         self._adapters = adapters
-        self._boundary = Boundary(session.cells, spec.typing_system)
+        self._boundary = Boundary(session.track.cells, spec.typing_system)
+        watch_builders()
         self.app = self._build(entry)
 
     def _build(self, entry: str | None) -> Application:
@@ -68,20 +75,22 @@ class Machine:
                 return await astep(inputs=inputs)
 
         app.step, app.astep = guarded, aguarded
+        close_with_consumer(app, self)
         return app
 
     def _state(self, entry: str | None) -> RunState:
-        if self._boundary.cells is not self.session.cells:
-            self._boundary = Boundary(self.session.cells, self.spec.typing_system)
-        values = {**self.session.cells, **self._private(entry)}
+        cells = self.track.cells
+        if self._boundary.cells is not cells:
+            self._boundary = Boundary(cells, self.spec.typing_system)
+        values = {**cells, **self._private(entry)}
         return RunState(values, self.spec.typing_system, self._boundary)
 
     def _private(self, entry: str | None) -> dict[str, Any]:
         private: dict[str, Any] = {}
-        if self.session.seq > 0:
-            private[SEQUENCE_ID] = self.session.seq - 1
-        if entry is None and self.session.prior is not None:
-            private[PRIOR_STEP] = self.session.prior
+        if self.track.seq > 0:
+            private[SEQUENCE_ID] = self.track.seq - 1
+        if entry is None and self.track.prior is not None:
+            private[PRIOR_STEP] = self.track.prior
         return private
 
     # -- stepping -------------------------------------------------------------------------
@@ -108,23 +117,36 @@ class Machine:
         """Execute *action* next, from where the session stands."""
         self.app = self._build(action)
 
+    def put_in(self) -> bool:
+        """Apply what the plan has for the next step instead of executing it, if it has."""
+        action = self.next_action
+        put = None if action is None else self.track.planned(action)
+        if put is None:
+            return False
+        self.track.put_in(put, lambda name, cells: self.route(name, cells)[0])
+        self.jump()
+        return True
+
+    # -- what the recorded actions need ---------------------------------------------------
+
+    @property
+    def track(self) -> Track:
+        """The run's own trajectory."""
+        return self.session.track
+
+    def records(self) -> bool:
+        """Every step of the run's own application is recorded."""
+        return True
+
+    def code(self, action: str) -> Any:
+        """The fingerprint of an action's code."""
+        return self.spec.code.get(action)
+
     def route(self, action: str, cells: Cells) -> tuple[Route, Boundary]:
         """The way on from *action*: the first transition whose condition holds."""
-        boundary = self._boundary = Boundary(cells, self.spec.typing_system)
-        state = RunState(dict(cells), self.spec.typing_system, boundary)
-        for transition in self._wrapped.transitions:
-            if transition.from_.name != action:
-                continue
-            condition = transition.condition
-            try:
-                holds = condition.run(state)[condition.KEY]
-            except Exception:  # noqa: BLE001  (Burr asks again, and raises it to the user)
-                reads = tuple(boundary.reads.items())
-                return Route(condition=condition.name, reads=reads, failed=True), boundary
-            if holds:
-                reads = tuple(boundary.reads.items())
-                return Route(transition.to.name, condition.name, reads), boundary
-        return Route(reads=tuple(boundary.reads.items())), boundary
+        found = first_way(self._wrapped, action, cells, self.spec.typing_system)
+        self._boundary = found[1]
+        return found
 
 
 class _BannerFilter(logging.Filter):

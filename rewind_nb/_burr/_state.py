@@ -93,6 +93,16 @@ class TracingState(State):
         self._note_all()
         return list(self._state)
 
+    def cells(self) -> dict[str, Cell]:
+        """It as content, without reading it: what a task that gets this state starts from."""
+        found = {}
+        for key, value in self._state.items():
+            if is_private(key):
+                continue
+            cell = self._reader.now(key) if isinstance(value, Cell) else Cell.of(value, key)
+            found[key] = cell
+        return found
+
     # -- writing ------------------------------------------------------------------------
 
     def _with(

@@ -14,6 +14,7 @@ import __future__
 import ast
 import linecache
 import sys
+import threading
 import warnings
 import weakref
 from collections import defaultdict
@@ -111,10 +112,14 @@ def _parsed(
     return nodes, codes
 
 
+_compiling = threading.Lock()
+
+
 def compiled(text: str, flags: int) -> Any:
     """What a text compiles to; None where it is not Python."""
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # a notebook cell may await
-    with warnings.catch_warnings():
+    # Python 3.11 counts the depth of a tree for all threads together, and trips over it
+    with _compiling, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python has warned when it was imported
         try:
             return compile(text, "<text>", "exec", flags, dont_inherit=True)

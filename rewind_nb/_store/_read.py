@@ -178,11 +178,7 @@ def _at(table: sa.Table) -> list[sa.ColumnElement[bool]]:
 
 
 _CALLS = Query(sa.select(calls).where(*_at(calls)).order_by(calls.c.idx))
-_CALL_COUNT = Query(
-    sa.select(steps.c.live_calls + steps.c.played_calls).where(
-        *_at(steps), steps.c.status == "complete"
-    )
-)
+_CALL_COUNT = Query(sa.select(steps.c.calls).where(*_at(steps), steps.c.status == "complete"))
 _ARTIFACTS = Query(sa.select(artifacts).where(*_at(artifacts)).order_by(artifacts.c.name))
 _BLOB = Query(sa.select(blobs.c.body).where(blobs.c.sha256 == p("sha256")))
 

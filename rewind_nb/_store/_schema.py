@@ -165,6 +165,9 @@ _STRUCTURED: dict[str, Any] = {
     "transition": dict,
     "halts": tuple,
     "hidden_state": tuple,
+    "tasks": lambda v: tuple(map(tuple, v)),
+    "uncaptured": tuple,
+    "origin": tuple,
     "error": lambda v: ErrorInfo(**v),
     "usage": lambda v: Usage(**v),
 }

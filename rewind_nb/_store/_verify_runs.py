@@ -10,6 +10,7 @@ from rewind_nb._model import RunRow, StepRow
 from rewind_nb._store import _read
 from rewind_nb._store._chain import chain_before, check_root
 from rewind_nb._store._schema import chain_hash
+from rewind_nb._store._verify_tasks import wrong_tasks
 from rewind_nb.errors import StoreCorruptError
 
 
@@ -28,7 +29,11 @@ def _problem(connection: sa.Connection, run: RunRow) -> str | None:
         return f"Run {run.id} is a fork of {run.parent}, which is missing."
     attempts = _read.step_rows(connection, run.id, 0, 1 << 62, every_attempt=True)
     last = list({row.seq: row for row in attempts}.values())
-    problem = _unbroken(connection, run, attempts) or _counted(connection, attempts)
+    problem = (
+        _unbroken(connection, run, attempts)
+        or _counted(connection, attempts)
+        or wrong_tasks(connection, run.id, attempts)
+    )
     if problem:
         return f"Run {run.id} {problem}."
     unfinished = next((row for row in last if row.status != "complete"), None)

@@ -1,0 +1,150 @@
+"""`Bound`: an application bound to a store, and how its runs are found and driven."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rewind_nb import _codec
+from rewind_nb._burr import read_app
+from rewind_nb._describe import short
+from rewind_nb._drive import Ended, wait_for
+from rewind_nb._execution import Env, Execution
+from rewind_nb._hooks import Hook
+from rewind_nb._model import CACHE_MODES, CacheMode
+from rewind_nb._run import Run
+from rewind_nb._store import Store
+from rewind_nb.capture import ambient
+from rewind_nb.capture.http import install as capture_http
+from rewind_nb.capture.policy import DEFAULT, HttpPolicy
+from rewind_nb.errors import ConfigError, did_you_mean
+
+SHOWN = 8  # actions in a repr
+
+
+class Bound:
+    """What every verb of a Rewind stands on."""
+
+    def __init__(
+        self,
+        app: Any,
+        store: Store | str | os.PathLike[str] | None = None,
+        cache: CacheMode = "auto",
+        hooks: Sequence[Hook] = (),
+        cache_key: Callable[[dict[str, Any]], Any] | None = None,
+        always_run: Sequence[str] = (),
+        types: Iterable[type] = (),
+        http: HttpPolicy | None = None,
+    ) -> None:
+        _check_iterable("hooks", hooks, "callables")
+        _check_iterable("types", types, "classes")
+        _check_iterable("always_run", always_run, "action names")
+        _codec.know(*types)
+        ambient.install()
+        capture_http()
+        self._app = app
+        self._spec = read_app(app)
+        self.store = store if isinstance(store, Store) else Store(store)
+        self.cache = check_cache(cache)
+        self.cache_key = cache_key
+        self.http = DEFAULT if http is None else http
+        self.always_run = tuple(always_run)
+        for name in self.always_run:
+            if name not in self._spec.action_names:
+                raise ConfigError(
+                    f"always_run names {name!r}, which is no action of the application. "
+                    f"{did_you_mean(name, self._spec.action_names)}"
+                )
+        self._hooks: list[Hook] = list(hooks)
+        self._last_run: str | None = None
+
+    @property
+    def last_run(self) -> Run | None:
+        """The run that started last, also after it raised."""
+        return None if self._last_run is None else self.store.run(self._last_run)
+
+    def on(self, hook: Hook) -> Callable[[], None]:
+        """Add a hook; the function returned takes it away again."""
+        self._hooks.append(hook)
+
+        def unsubscribe() -> None:
+            if hook in self._hooks:
+                self._hooks.remove(hook)
+
+        return unsubscribe
+
+    def _env(self, cache: CacheMode | None) -> Env:
+        if callable(self._app):  # built anew: actions may keep data on `self`
+            self._spec = read_app(self._app)
+        else:  # a helper may have been edited in the notebook meanwhile
+            self._spec = self._spec.with_current_code()
+        mode = self.cache if cache is None else check_cache(cache)
+        return Env(self._spec, self.store, tuple(self._hooks), mode, self.cache_key, self.http)
+
+    def _found(self, run: Run | str) -> Run:
+        if isinstance(run, Run):
+            if run.store is not self.store:
+                return self.store.run(run.id)
+            return run.refresh()
+        return self.store.run(run)
+
+    def _drive(self, execution: Execution, twin: str) -> Ended:
+        self._last_run = execution.session.run.id
+        if not execution.machine.spec.is_async:
+            return execution.go()
+        ended = wait_for(execution.ago)
+        if isinstance(ended.error, RuntimeError) and "loop" in str(ended.error):
+            ended.error.add_note(
+                "The application ran in an event loop of its own, and uses an object of another "
+                f"one. Use `await rw.{twin}(...)` to run it in the caller's loop."
+            )
+        return ended
+
+    def _go(self, execution: Execution, twin: str) -> Run:
+        return self._ended(execution, self._drive(execution, twin))
+
+    async def _ago(self, execution: Execution) -> Run:
+        self._last_run = execution.session.run.id
+        return self._ended(execution, await execution.ago())
+
+    def _ended(self, execution: Execution, ended: Ended) -> Run:
+        if ended.error is not None:
+            raise ended.error
+        return self.store.run(execution.session.run.id)
+
+    def __repr__(self) -> str:
+        names = self._spec.action_names
+        shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "..."])
+        return f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>"
+
+
+def _check_iterable(name: str, given: Any, what: str) -> None:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"{name}= takes a list of {what}; it got {short(given)}. Write [...].")
+
+
+def check_mapping(name: str, given: Any) -> dict[str, Any]:
+    """A dict by name, empty for None.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise ConfigError(f"{name}= takes a dict by name; it got {short(given)}.")
+    return dict(given)
+
+
+def check_cache(mode: str) -> CacheMode:
+    """The mode, if it is one.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if mode not in CACHE_MODES:
+        raise ConfigError(
+            f"cache={mode!r} is not a cache mode. Use one of {', '.join(CACHE_MODES)}."
+        )
+    return mode

@@ -1,0 +1,39 @@
+"""A graph as plain data, stored with what executed it, so that it draws without its code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burr.core.action import Action
+from burr.core.graph import Graph
+
+
+def describe_graph(graph: Graph, entrypoint: str) -> dict[str, Any]:
+    """Its actions, with what they declare, and its transitions in order."""
+    return {
+        "entrypoint": entrypoint,
+        "actions": [_describe_action(action) for action in graph.actions],
+        "transitions": [
+            {
+                "from": t.from_.name,
+                "to": t.to.name,
+                "condition": t.condition.name,
+                "reads": sorted(set(t.condition.reads)),
+            }
+            for t in graph.transitions
+        ],
+    }
+
+
+def _describe_action(action: Action) -> dict[str, Any]:
+    required, optional = action.optional_and_required_inputs
+    return {
+        "name": action.name,
+        "reads": list(action.reads),
+        "writes": list(action.writes),
+        "inputs": sorted(n for n in required if not n.startswith("__")),
+        "optional_inputs": sorted(n for n in optional if not n.startswith("__")),
+        "tags": list(action.tags),
+        "is_async": action.is_async(),
+        "kind": type(action).__name__,
+    }
