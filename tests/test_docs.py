@@ -58,7 +58,7 @@ EXECUTED = [
 ]
 FORKS = re.findall(r"^\| `\w+=` \| `(rw\.fork\(.*?\))` \| ", README, re.MULTILINE)
 # What the reader has in mind when a section begins.
-BEFORE = {"Forks": "Your own application"}
+BEFORE = {"Any application": "Your own application", "Forks": "Your own application"}
 
 
 @pytest.fixture(autouse=True)
