@@ -46,17 +46,20 @@ class Itinerary:
     def stops(self, did: tuple[str, int], following: str) -> bool:
         """Whether to stop between a step and the next one; earlier halts are passed."""
         last = self._calls[-1]
-        if self._passing and self._passes(did):
+        if self._passing and self._passes(did, following):
             return False
         if "stop_at" in last:
             return did == tuple(last["stop_at"])
-        return following in last["halt_before"] or did[0] in last["halt_after"]
+        return _holds(last, did, following)
 
-    def _passes(self, did: tuple[str, int]) -> bool:
-        for index, call in enumerate(self._calls[:-1]):
-            if tuple(call.get("stopped", ())) == did:
-                self._current = max(self._current, index + 1)
-                return True
+    def _passes(self, did: tuple[str, int], following: str) -> bool:
+        """Whether the call in force, an earlier one, stopped here, or would have."""
+        call = self._calls[self._current]
+        if call is self._calls[-1]:
+            return False
+        if tuple(call.get("stopped", ())) == did or _holds(call, did, following):
+            self._current += 1
+            return True
         return False
 
     def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
@@ -65,6 +68,11 @@ class Itinerary:
         stored = self._calls[self._current]["inputs"] if row is None else row.inputs
         recorded = {name: self._store.value(digest, strict=True) for name, digest in stored}
         return {**recorded, **self._given}
+
+
+def _holds(call: Invocation, did: tuple[str, int], following: str) -> bool:
+    """Whether the conditions of a call hold between a step and the next action."""
+    return following in call["halt_before"] or did[0] in call["halt_after"]
 
 
 def fork_calls(

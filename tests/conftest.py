@@ -1,12 +1,15 @@
 """Fixtures: a store in memory, and the toy applications recorded once each."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what is in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 hypothesis.settings.register_profile("no deadline", deadline=None)  # machines differ in speed
 hypothesis.settings.load_profile("no deadline")
 sys.path.insert(0, str(Path(__file__).parent))

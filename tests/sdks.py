@@ -41,8 +41,7 @@ class Sdk:
         messages: a conversation as the ``messages=`` of an override: as it goes over the wire.
         text: of a whole answer; `piece` of a chunk.
         wish: what tool a whole answer asks for, None for none.
-        temperature: of the JSON of a request.
-        retries: tries again after 429, if told to.
+        wrong: the class of its errors.
     """
 
     name: str
@@ -53,8 +52,7 @@ class Sdk:
     text: Callable[[Any], str]
     piece: Callable[[Any], str]
     wish: Callable[[Any], Wish | None]
-    temperature: Callable[[Any], float]
-    wrong: type[Exception]  # the class of its errors
+    wrong: type[Exception]
     close: Callable[[Any], Any]
     aclose: Callable[[Any], Any]
 
@@ -126,7 +124,6 @@ OPENAI = Sdk(
     text=lambda answer: answer.choices[0].message.content,
     piece=chat_piece,
     wish=chat_wish,
-    temperature=lambda body: body["temperature"],
     wrong=openai.APIStatusError,
     close=lambda client: client.close(),
     aclose=lambda client: client.close(),
@@ -140,7 +137,6 @@ GROQ = Sdk(
     text=OPENAI.text,
     piece=chat_piece,
     wish=chat_wish,
-    temperature=OPENAI.temperature,
     wrong=groq.APIStatusError,
     close=OPENAI.close,
     aclose=OPENAI.aclose,
@@ -172,7 +168,6 @@ MISTRAL = Sdk(
     text=OPENAI.text,
     piece=lambda event: chat_piece(event.data),
     wish=chat_wish,
-    temperature=OPENAI.temperature,
     wrong=_mistral_error(),
     close=lambda client: client.__exit__(None, None, None),
     aclose=lambda client: client.__aexit__(None, None, None),
@@ -217,7 +212,6 @@ RESPONSES = Sdk(
     text=lambda answer: answer.output_text,
     piece=lambda event: event.delta if event.type == "response.output_text.delta" else "",
     wish=responses_wish,
-    temperature=OPENAI.temperature,
     wrong=openai.APIStatusError,
     close=OPENAI.close,
     aclose=OPENAI.aclose,
@@ -276,7 +270,6 @@ ANTHROPIC = Sdk(
     text=lambda answer: "".join(b.text for b in answer.content if b.type == "text"),
     piece=anthropic_piece,
     wish=anthropic_wish,
-    temperature=OPENAI.temperature,
     wrong=anthropic.APIStatusError,
     close=OPENAI.close,
     aclose=OPENAI.aclose,
@@ -339,7 +332,6 @@ GOOGLE = Sdk(
     text=lambda answer: answer.text or "",
     piece=lambda chunk: chunk.text or "",
     wish=google_wish,
-    temperature=lambda body: body["generationConfig"]["temperature"],
     wrong=genai.errors.APIError,
     close=lambda client: client.close(),
     aclose=lambda client: client.aio.aclose(),

@@ -75,13 +75,13 @@ def proved(do, server, run):
 
     *do* calls a verb of the Rewind: of the one that recorded, or of one made later.
     """
-    sent, hashes = server.count, [step.hash for step in run.steps]
+    sent, ended = server.count, [step for step in run.steps if step.status != "interrupted"]
     proof = do("replay", run)
     assert proof.ok, proof
-    assert (proof.live_calls, proof.tokens, proof.identical) == (0, 0, len(run))
+    assert (proof.live_calls, proof.tokens, proof.identical) == (0, 0, len(ended))
     assert not proof.code_changed
-    assert [step.hash for step in proof.run.steps] == hashes
-    assert [step.stream for step in proof.run.steps] == [step.stream for step in run.steps]
+    again = [(step.hash, step.stream) for step in proof.run.steps]
+    assert again == [(step.hash, step.stream) for step in ended]
     assert server.count == sent
 
 
@@ -448,6 +448,33 @@ def test_the_streaming_chatbot_streams_recorded_chunks(model, store, loop):
         == "Please respond with *only* code and no other text (at all) to the following of 3 turns"
     )
     proved(do, model, fork)
+
+
+def test_a_reader_who_leaves_the_streaming_chatbot_is_no_answer(model, store, loop):
+    model.mind = poet
+    module = load("streaming-fastapi.application")
+    rw = Rewind(module.application(app_id="s"), store=store)
+    app, do = rw.application(), verbs(rw, loop)
+
+    async def leave():
+        given = {"prompt": "Who was Aaron Burr?"}
+        _, container = await app.astream_result(halt_after=module.TERMINAL_ACTIONS, inputs=given)
+        chunks = aiter(container)
+        seen = [await anext(chunks), await anext(chunks)]
+        await chunks.aclose()
+        return seen
+
+    seen = loop.run(leave())
+    run = rw.last_run
+
+    assert (run.status, run["answer_question"].status) == ("interrupted", "interrupted")
+    assert list(run["answer_question"].stream) == seen
+    proved(do, model, rw.store.run(run.id))
+    whole = do("resume", run, halt_after=module.TERMINAL_ACTIONS)
+    assert model.count == 3  # the answer once more, and nothing else
+    assert whole.status == "halted"
+    assert whole.state["response"]["content"].startswith("Please answer")
+    proved(do, model, whole)
 
 
 def test_the_streaming_chatbot_refuses_word_by_word(model, store, loop):

@@ -317,3 +317,37 @@ def test_a_fork_that_was_interrupted_goes_on_through_its_parents_earlier_halts(s
     assert names(fork) == names(run)
     assert fork.state == run.state
     assert rw.replay(fork).ok
+
+
+@action(reads=[], writes=["kind"])
+def take(state: State, kind: str) -> State:
+    return state.update(kind=kind)
+
+
+@action(reads=["kind"], writes=["said"])
+def answer(state: State) -> State:
+    return state.append(said=state["kind"])
+
+
+def test_a_fork_whose_turn_ends_in_another_action_goes_on_to_the_turns_after_it(store):
+    app = (
+        ApplicationBuilder()
+        .with_actions(take=take, prose=answer, poem=answer)
+        .with_transitions(
+            ("take", "poem", when(kind="poem")), ("take", "prose", default),
+            (["prose", "poem"], "take"),
+        )
+        .with_state(said=[])
+        .with_entrypoint("take")
+        .build()
+    )  # fmt: skip
+    rw, ends = Rewind(app, store=store), ["prose", "poem"]
+    run = rw.run(halt_after=ends, inputs={"kind": "prose"})
+    run = rw.resume(run, inputs={"kind": "poem"}, halt_after=ends)
+    run = rw.resume(run, inputs={"kind": "prose"}, halt_after=ends)
+    fork = rw.fork(run, ("take", 1), inputs={"kind": "poem"})
+
+    assert names(run) == ["take", "prose", "take", "poem", "take", "prose"]
+    assert names(fork) == ["take", "poem", "take", "poem", "take", "prose"]
+    assert (fork.status, fork.state["said"]) == ("halted", ["poem", "poem", "prose"])
+    assert rw.replay(fork).ok

@@ -5,10 +5,13 @@ The clients are made once, outside of any step, as people make them: at the top 
 
 import asyncio
 import base64
+import dataclasses
 import itertools
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pydantic
 import pytest
@@ -253,6 +256,7 @@ def check_sour(bench, run, fork, asked):
     sent = bench.server.asked[-asked:]
     assert bench.requests() == asked
     assert [s.action for s in fork.steps] == ["choose", "pickle", "serve"]
+    assert fork.state["kind"] == "sour"
     assert fork.state["menu"] == "On plum chutney by toy: plum chutney by toy"
     assert bench.rw.diff(run, fork).divergence.action == "choose"
     bench.proved(fork)
@@ -460,6 +464,30 @@ def test_an_error_of_the_sdk_is_the_failure_of_the_run_and_of_its_replay(sdk, is
     kitchen.close()
 
 
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+def test_a_stream_that_the_network_cuts_is_the_failure_of_the_run_and_of_its_replay(
+    sdk, kitchen, store
+):
+    def cut(seen):
+        reply = spoken(understood(seen), "one two three four")
+        return dataclasses.replace(reply, chunks=reply.chunks[:3], cut=True)
+
+    ask = asking(sdk, kitchen.client(sdk, False), False, True)
+    bench = Bench(kitchen, sdk, False, store, one_step(question(ask), False))
+    bench.server.play(cut)
+    with pytest.raises(Exception) as raised:
+        bench.run()
+    run = bench.rw.last_run
+
+    assert bench.requests() == 1
+    assert run["only"].error.type.endswith(type(raised.value).__name__)
+    assert (run.usage, models(run["only"])[0].status) == (None, "failed")
+    again = bench.proved(run).run["only"].error
+    assert (again.type, again.message) == (run["only"].error.type, run["only"].error.message)
+    assert bench.fork(run, "only").state["said"] == "sweet"
+    assert bench.requests() == 1
+
+
 @both_kinds
 def test_a_stream_that_the_application_leaves_is_never_whole_and_ends_there_again(
     sdk, is_async, kitchen, store
@@ -620,38 +648,43 @@ def test_the_helpers_of_an_sdk_are_recorded_like_its_plain_calls(
 
 
 def test_identical_requests_side_by_side_keep_their_own_answers(kitchen, store):
-    """A gather on an async client and threads on a sync one; the server answers in any order."""
+    """A gather on an async client, threads on a sync one; a replay asks in another order."""
     openai, anthropic = SDKS["openai"], SDKS["anthropic"]
     aask = asking(openai, kitchen.client(openai, True), True, True)
     ask = asking(anthropic, kitchen.client(anthropic, False), False, False)
     fruits = ["plum", "fig", "plum", "pear", "plum"]
-    number = itertools.count()
+    late = SimpleNamespace(by=[0.0, 0.01, 0.02, 0.03, 0.04])  # seconds
+    number, together = itertools.count(), threading.Barrier(5)
+
+    async def bake(n):
+        await asyncio.sleep(late.by[n])
+        return await aask([("user", f"{fruits[n]} count")])
+
+    def roll(n):
+        time.sleep(late.by[n])
+        return ask([("user", f"{fruits[n]} count")])
 
     @action(reads=[], writes=["pies"])
-    async def bake(state: State) -> State:
-        pies = await asyncio.gather(*(aask([("user", f"{fruit} count")]) for fruit in fruits))
-        return state.update(pies=pies)
+    async def pies(state: State) -> State:
+        return state.update(pies=await asyncio.gather(*map(bake, range(5))))
 
     @action(reads=[], writes=["tarts"])
-    def roll(state: State) -> State:
+    def tarts(state: State) -> State:
         with ThreadPoolExecutor(5) as pool:
-            return state.update(
-                tarts=list(pool.map(lambda f: ask([("user", f"{f} count")]), fruits))
-            )
+            return state.update(tarts=list(pool.map(roll, range(5))))
 
     def count(seen):
         asked = understood(seen)
-        assert waiting.wait(timeout=20) >= 0  # all five are in flight
+        together.wait(timeout=20)
         return spoken(asked, f"{asked.prompt} {next(number)}")
 
     app = (
         ApplicationBuilder()
-        .with_actions(bake, roll)
-        .with_transitions(("bake", "roll"))
-        .with_entrypoint("bake")
+        .with_actions(pies, tarts)
+        .with_transitions(("pies", "tarts"))
+        .with_entrypoint("pies")
         .build()
     )
-    waiting = threading.Barrier(5)
     kitchen.server.play(*[count] * 10)
     bench = Bench(kitchen, openai, True, store, app)
     run = bench.run()
@@ -659,9 +692,11 @@ def test_identical_requests_side_by_side_keep_their_own_answers(kitchen, store):
     assert bench.requests() == 10
     said = [*run.state["pies"], *run.state["tarts"]]
     assert sorted(int(text.rpartition(" ")[2]) for text in said) == list(range(10))
-    bench.proved(run)
-    assert bench.fork(run, "bake").state == run.state
-    assert bench.requests() == 0
+    for pauses in ([0.04, 0.03, 0.02, 0.01, 0.0], [0.02, 0.0, 0.04, 0.01, 0.03]):
+        late.by = pauses
+        bench.proved(run)
+        assert bench.fork(run, "pies").state == run.state
+        assert bench.requests() == 0
 
 
 # -- keys ---------------------------------------------------------------------------------------
