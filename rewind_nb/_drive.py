@@ -87,8 +87,9 @@ def forward(
                     run_id=run_id,
                 )
             error = yield inputs
-            if error is not None:
-                return stopped_by(error, action)
+            if error is not None:  # it may have come after the step had ended
+                finished = machine.track.visits[action] >= visit
+                return stopped_by(error, None if finished else action)
             executed += 1
         following = machine.next_action
         if following is not None and way.stops((action, visit), following):

@@ -131,7 +131,8 @@ class Track:
             code=getattr(code, "digest", None),
             hidden_state=getattr(code, "hidden_state", ()),
             graph=self.graph.hash if self.graph is not None and self.seq == 0 else None,
-            state=manifest_of(cells) if checkpoint or edited else None,
+            # a further attempt is read without the first, which may hold the checkpoint
+            state=manifest_of(cells) if checkpoint or edited or self._attempt else None,
             override=encoded_overrides(overrides)[0] if overrides else None,
         )
         reader = Reader(cells, None if self.owner is None else self.owner.reader)

@@ -1039,3 +1039,27 @@ def test_inputs_and_state_that_are_no_dicts_are_refused(store):
     for given in ({"inputs": [1]}, {"state": 5}):
         with pytest.raises(ConfigError, match=f"{next(iter(given))}= takes a dict by name"):
             rw.run(**given)
+
+
+def test_what_a_user_put_in_before_a_step_that_failed_is_there_when_it_is_resumed(store):
+    broken = {"yes": True}
+
+    @action(reads=[], writes=["a"])
+    def first(state: State) -> State:
+        return state.update(a=1)
+
+    @action(reads=["k"], writes=["b"])
+    def second(state: State) -> State:
+        if broken["yes"]:
+            raise OSError("not yet")
+        return state.update(b=state["k"])
+
+    rw = Rewind(app_of(first, second, budget=9), store=store)
+    app = rw.application()
+    app.step()
+    app.update_state(app.state.update(k=5))
+    with pytest.raises(OSError, match="not yet"):
+        app.step()
+    broken["yes"] = False
+
+    assert rw.resume(rw.last_run).state == {"budget": 9, "a": 1, "k": 5, "b": 5}
