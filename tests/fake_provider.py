@@ -18,8 +18,9 @@ import socket
 import struct
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
+
+from loopback import Loopback, LoopbackHandler, shut
 
 
 @dataclass(frozen=True)
@@ -165,133 +166,68 @@ def bad_gzip() -> Answer:
     return Answer(b"this is not gzip", headers={"content-encoding": "gzip"})
 
 
-class FakeProvider:
+class _Handler(LoopbackHandler):
+    def setup(self) -> None:
+        super().setup()
+        if self.owner.stopped.is_set():
+            shut(self.connection)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        seen = Seen(self.command, self.path, headers, body)
+        self._send(self.owner.behave(seen))
+
+    do_GET = do_POST
+
+    def _send(self, answer: Answer) -> None:
+        if not answer.silent:
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            length = len(answer.body) if answer.length is None else answer.length
+            self.send_header("content-length", str(length))
+            self.end_headers()
+            self._send_body(answer)
+        if answer.end == "hang":
+            self.owner.stopped.wait()
+        if answer.end == "reset":
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.connection.close()
+        if answer.end != "finish":
+            self.close_connection = True
+
+    def _send_body(self, answer: Answer) -> None:
+        body = answer.body if answer.keep is None else answer.body[: answer.keep]
+        if answer.every is None:
+            self.wfile.write(body)
+            return
+        for index in range(len(body)):
+            self.wfile.write(body[index : index + 1])
+            if self.owner.stopped.wait(answer.every):
+                return
+
+
+class FakeProvider(Loopback):
     """The server; a context manager. `requests` holds what arrived, in order."""
 
+    handler = _Handler
+    waits_for_handlers = True
+
     def __init__(self, *script: Any, then: Any = None) -> None:
-        self.requests: list[Seen] = []
-        self._script = list(script)
-        self._then = completion() if then is None else then
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._connections: set[socket.socket] = set()
-
-    def play(self, *behaviours: Any) -> None:
-        """Add to the script."""
-        with self._lock:
-            self._script.extend(behaviours)
-
-    @property
-    def count(self) -> int:
-        return len(self.requests)
+        super().__init__(*script, then=completion() if then is None else then)
+        self.stopped = threading.Event()
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-        self._thread.start()
-        return self
+        return f"{self.address}/v1"
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
         """Switch the provider off: hanging answers end, the port is closed."""
-        if self._stop.is_set():
-            return
-        self._stop.set()
-        self._server.shutdown()
-        with self._lock:
-            for connection in self._connections:
-                _shut(connection)
-        self._server.server_close()  # waits for the handlers
-        self._thread.join()
-
-    def _behave(self, seen: Seen) -> Answer:
-        with self._lock:
-            self.requests.append(seen)
-            behaviour = self._script.pop(0) if self._script else self._then
-        return behaviour if isinstance(behaviour, Answer) else behaviour(seen)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False
-    block_on_close = True
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are the point of many tests."""
-
-
-def _shut(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-
-
-def _handler(provider: FakeProvider) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def setup(self) -> None:
-            super().setup()
-            with provider._lock:
-                provider._connections.add(self.connection)
-            if provider._stop.is_set():
-                _shut(self.connection)
-
-        def finish(self) -> None:
-            with provider._lock:
-                provider._connections.discard(self.connection)
-            try:
-                super().finish()
-            except OSError:
-                pass
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            seen = Seen(self.command, self.path, headers, body)
-            self._send(provider._behave(seen))
-
-        do_GET = do_POST
-
-        def _send(self, answer: Answer) -> None:
-            if not answer.silent:
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                length = len(answer.body) if answer.length is None else answer.length
-                self.send_header("content-length", str(length))
-                self.end_headers()
-                self._send_body(answer)
-            if answer.end == "hang":
-                provider._stop.wait()
-            if answer.end == "reset":
-                linger = struct.pack("ii", 1, 0)
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                self.connection.close()
-            if answer.end != "finish":
-                self.close_connection = True
-
-        def _send_body(self, answer: Answer) -> None:
-            body = answer.body if answer.keep is None else answer.body[: answer.keep]
-            if answer.every is None:
-                self.wfile.write(body)
-                return
-            for index in range(len(body)):
-                self.wfile.write(body[index : index + 1])
-                if provider._stop.wait(answer.every):
-                    return
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    return Handler
+        if not self.stopped.is_set():
+            self.stopped.set()
+            super().__exit__()

@@ -63,7 +63,7 @@ def test_a_replay_lets_nothing_out_however_it_is_sent(store, how):
     import socket
 
     with fp.FakeProvider(then=fp.reply({"a": 1})) as site, ThreadPoolExecutor(1) as pool:
-        client = HTTPConnection("127.0.0.1", site._server.server_address[1])  # not captured
+        client = HTTPConnection("127.0.0.1", site.port)  # not captured
         pool.submit(int).result()  # its thread is older than the replay
 
         def ask():

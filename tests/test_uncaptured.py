@@ -26,7 +26,7 @@ def site():
 
 
 def port(site):
-    return site._server.server_address[1]
+    return site.port
 
 
 def get(url):

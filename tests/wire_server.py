@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
+
+from loopback import Loopback, LoopbackHandler
 
 
 @dataclass(frozen=True)
@@ -175,124 +175,54 @@ def google_answer(text: str = "plum") -> dict[str, Any]:
 # -- the server ------------------------------------------------------------------------
 
 
-class WireServer:
+class _Handler(LoopbackHandler):
+    def do_POST(self) -> None:
+        if self.headers.get("transfer-encoding", "") == "chunked":
+            body = b"".join(iter(self._chunk, b""))
+        else:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self._send(self.owner.behave(Seen(self.command, self.path, headers, body)))
+
+    do_GET = do_HEAD = do_PUT = do_DELETE = do_POST
+
+    def _chunk(self) -> bytes:
+        data = self.rfile.read(int(self.rfile.readline(), 16))
+        self.rfile.readline()
+        return data
+
+    def _send(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if reply.bare:
+            self.send_header("connection", "close")
+        elif reply.chunks is not None:
+            self.send_header("transfer-encoding", "chunked")
+        else:
+            length = len(reply.body) if reply.length is None else reply.length
+            self.send_header("content-length", str(length))
+        self.end_headers()
+        if reply.chunks is None:
+            self.wfile.write(b"" if self.command == "HEAD" else reply.body)
+        for chunk in reply.chunks or ():
+            if reply.gate is not None:
+                reply.gate.acquire(timeout=20)
+            self.wfile.write(chunk if reply.bare else b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        if reply.cut or reply.bare or reply.length is not None:
+            self.close_connection = True
+        elif reply.chunks is not None:
+            self.wfile.write(b"0\r\n\r\n")
+
+
+class WireServer(Loopback):
     """The server; a context manager. `requests` holds what arrived, in order."""
 
+    handler = _Handler
+
     def __init__(self, *script: Behaviour, then: Behaviour | None = None) -> None:
-        self.requests: list[Seen] = []
-        self._script = list(script)
-        self._then = then or json_reply({"ok": True})
-        self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
-
-    def play(self, *behaviours: Behaviour) -> None:
-        """Add to the script."""
-        with self._lock:
-            self._script.extend(behaviours)
-
-    @property
-    def count(self) -> int:
-        return len(self.requests)
+        super().__init__(*script, then=then or json_reply({"ok": True}))
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        with self._lock:
-            for connection in self._connections:
-                _shut(connection)
-        self._server.server_close()
-        self._thread.join()
-
-    def behave(self, seen: Seen) -> Reply:
-        with self._lock:
-            self.requests.append(seen)
-            behaviour = self._script.pop(0) if self._script else self._then
-        return behaviour if isinstance(behaviour, Reply) else behaviour(seen)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are the point of many tests."""
-
-
-def _shut(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-
-
-def _handler(server: WireServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def setup(self) -> None:
-            super().setup()
-            with server._lock:
-                server._connections.add(self.connection)
-
-        def finish(self) -> None:
-            with server._lock:
-                server._connections.discard(self.connection)
-            try:
-                super().finish()
-            except OSError:
-                pass
-
-        def do_POST(self) -> None:
-            if self.headers.get("transfer-encoding", "") == "chunked":
-                body = b"".join(iter(self._chunk, b""))
-            else:
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            self._send(server.behave(Seen(self.command, self.path, headers, body)))
-
-        do_GET = do_HEAD = do_PUT = do_DELETE = do_POST
-
-        def _chunk(self) -> bytes:
-            data = self.rfile.read(int(self.rfile.readline(), 16))
-            self.rfile.readline()
-            return data
-
-        def _send(self, reply: Reply) -> None:
-            self.send_response(reply.status)
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            if reply.bare:
-                self.send_header("connection", "close")
-            elif reply.chunks is not None:
-                self.send_header("transfer-encoding", "chunked")
-            else:
-                length = len(reply.body) if reply.length is None else reply.length
-                self.send_header("content-length", str(length))
-            self.end_headers()
-            if reply.chunks is None:
-                self.wfile.write(b"" if self.command == "HEAD" else reply.body)
-            for chunk in reply.chunks or ():
-                if reply.gate is not None:
-                    reply.gate.acquire(timeout=20)
-                self.wfile.write(chunk if reply.bare else b"%x\r\n%s\r\n" % (len(chunk), chunk))
-            if reply.cut or reply.bare or reply.length is not None:
-                self.close_connection = True
-            elif reply.chunks is not None:
-                self.wfile.write(b"0\r\n\r\n")
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    return Handler
+        return self.address
