@@ -23,7 +23,6 @@ from rewind_nb._outcome import (
     RouteOf,
     call_overrides,
     cells_after,
-    dropped,
     encoded_overrides,
     step_hash,
     step_key,
@@ -35,7 +34,7 @@ from rewind_nb._store._schema import seal
 from rewind_nb._trajectory import executed, survives
 from rewind_nb.capture._context import RecordedCalls, StepContext, current_branch, step_scope
 from rewind_nb.capture._errors import describe
-from rewind_nb.capture._exchange import STORE_WIDE
+from rewind_nb.capture._exchange import DONE, STORE_WIDE
 from rewind_nb.capture._tape import is_tape
 from rewind_nb.capture.http import close_streams
 from rewind_nb.errors import OverrideNotConsumedError
@@ -185,7 +184,7 @@ class OpenStep:
         """
         session, ctx = self.session, self.ctx
         if self.track.cut:
-            return dropped()
+            return DONE
         written = {key: Cell.of(value, key) for key, value in writes.items()}
         for key, cell in self.reader.mutated().items():
             if key not in written and key in cells_after(self.cells, deleted, {}):
@@ -225,7 +224,7 @@ class OpenStep:
         """Record that the action raised; the exception itself is the caller's to pass on."""
         session = self.session
         if self.track.cut:
-            return dropped()
+            return DONE
         close_streams(self.ctx)
         self.ctx.close()
         interrupted = not isinstance(error, Exception)
@@ -292,8 +291,7 @@ class OpenStep:
     def _stored_stream(self) -> str | None:
         if self.chunks is None:
             return None
-        data = _codec.encode([_codec.decode(chunk) for chunk in self.chunks])
-        return self.ctx.batch.content(data).hash
+        return self.ctx.batch.content(_codec.listed(self.chunks)).hash
 
     def _check_consumed(self, taken: Route, written: Cells, deleted: DeletionRule) -> None:
         """Refuse to complete a step that did not use what it was given to use."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -112,10 +111,3 @@ def encoded_overrides(overrides: Sequence[Override]) -> tuple[str, bytes]:
     """Overrides as they are stored: the hash and the encoding."""
     data = _codec.encode([asdict(o) for o in overrides], path="override")
     return _codec.digest(data), data
-
-
-def dropped() -> Future[None]:
-    """What a worker that was told to stop still brings is not recorded."""
-    done: Future[None] = Future()
-    done.set_result(None)
-    return done

@@ -197,9 +197,9 @@ class Session:
         finally:
             self.busy = False
 
-    def closed(self, lane: Lane, row: StepRow) -> None:
+    def closed(self, row: StepRow) -> None:
         """Remember what ended inside a top-level step, for who compares it with a recording."""
-        if lane.path:
+        if row.path:
             self.nested[row.path, row.seq] = row
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from rewind_nb._outcome import (
     RouteOf,
     TaskTip,
     cells_after,
-    dropped,
     encoded_overrides,
     step_hash,
 )
@@ -37,6 +36,7 @@ from rewind_nb._store import Batch, Content
 from rewind_nb._store._read import StepKey
 from rewind_nb._store._schema import chain_hash, seal
 from rewind_nb._trajectory import CHECKPOINT_EVERY
+from rewind_nb.capture._exchange import DONE
 from rewind_nb.errors import RunBusyError, RunStoppedError
 
 if TYPE_CHECKING:
@@ -84,14 +84,11 @@ class Track:
     opened: OpenStep | None = None
     made: list[Made] = field(default_factory=list)  # the calls of its steps
 
-    def open(
-        self, action: str, cells: Cells, inputs: Inputs, code: Any, observe: Callable[..., None]
-    ) -> OpenStep:
+    def open(self, action: str, cells: Cells, inputs: Inputs, code: Any) -> OpenStep:
         """Open the next step. *inputs* are encoded here, and the action gets its own copies.
 
         Args:
             code: the fingerprint of the action's code, None if it is unknown.
-            observe: is given the reader before anything is read.
 
         Raises:
             NotEncodableError: an input cannot be stored; the path is ``@inputs.<name>``.
@@ -136,7 +133,6 @@ class Track:
             override=encoded_overrides(overrides)[0] if overrides else None,
         )
         reader = Reader(cells, None if self.owner is None else self.owner.reader)
-        observe(reader)
         self.opened = OpenStep(self, row, cells, given, applied, reader)
         return self.opened
 
@@ -239,7 +235,7 @@ class Track:
         with self.session.gate:  # its step may be ending: then it counts, or it is dropped
             self.opened = None
             if self.cut:
-                return dropped()
+                return DONE
             self._advance(row, after)
         return self.session.store.submit(batch)
 
@@ -251,7 +247,7 @@ class Track:
 
     def _advance(self, row: StepRow, after: Cells | None) -> None:
         self.last = row
-        self.session.closed(self.lane, row)
+        self.session.closed(row)
         if after is not None:
             self.cells = after
             self.prior = row.action

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -1110,3 +1111,18 @@ def test_steps_of_one_run_are_written_in_one_order(store):
     run = recorded(store)
     assert [s.seq for s in store.run(run.run.id).steps] == [0, 1, 2, 3, 4]
     assert everything(store, run.run.id)["final"] == run.state
+
+
+def test_the_thread_that_commits_does_not_wait_for_itself():
+    """It may be the one that collects a stream which nobody closed, and ends its step."""
+    with Store(":memory:") as store:
+        waited: Future[object] = Future()
+
+        def collects(_: object) -> None:
+            try:
+                waited.set_result(store.submit(Batch()).result())
+            except BaseException as error:
+                waited.set_exception(error)
+
+        store.submit(Batch()).add_done_callback(collects)
+        assert waited.result(timeout=20) is None

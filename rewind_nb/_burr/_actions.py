@@ -9,8 +9,9 @@ action stays one (`_streams`); the tasks of a parallel one get trajectories of t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -21,13 +22,31 @@ from burr.core.state import State
 from rewind_nb._burr import _parallel
 from rewind_nb._burr._driver import Driver
 from rewind_nb._burr._state import Boundary, RunState, TracingState, changes, is_private
-from rewind_nb._cells import Cell, Cells, Reader
+from rewind_nb._cells import Cell, Cells
 from rewind_nb._open_step import OpenStep
 from rewind_nb._outcome import Route
 from rewind_nb._track import Put
 
 INJECTED = ("__context", "__tracer")
 NOTE = "rewind_nb:"  # how the note on a user's exception starts
+
+
+class _Way:
+    """Asks a driver for the way on from a step, and keeps the boundary that it leads to."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.boundary: Boundary | None = None
+
+    def __call__(self, action: str, cells: Cells) -> Route:
+        taken, self.boundary = self._driver.route(action, cells)
+        return taken
+
+    def state(self, typing_system: Any) -> RunState:
+        """The state that Burr holds there."""
+        after = self.boundary
+        assert after is not None  # noqa: S101  (a step that ended has asked for its way)
+        return RunState(dict(after.cells), typing_system, after)
 
 
 class Recorded:
@@ -91,15 +110,10 @@ class Recorded:
         """The step, the state its action sees, and the arguments it gets."""
         driver = self._driver
         inputs = {k: v for k, v in kwargs.items() if k not in INJECTED}
-        seen: list[TracingState] = []
-
-        def observe(reader: Reader) -> None:
-            seen.append(TracingState.entering(reader, state.typing_system))
-
-        code = driver.code(self._name)
-        step = driver.track.open(self._name, cells_in(state), inputs, code, observe)
+        step = driver.track.open(self._name, cells_in(state), inputs, driver.code(self._name))
+        seen = TracingState.entering(step.reader, state.typing_system)
         injected = {k: v for k, v in kwargs.items() if k in INJECTED}
-        return step, seen[0], {**step.inputs, **injected}
+        return step, seen, {**step.inputs, **injected}
 
     def _failed(self, step: OpenStep, error: BaseException) -> None:
         note(step, error)
@@ -110,18 +124,20 @@ class Recorded:
     ) -> tuple[Future[None], tuple[Any, State]]:
         """Record the outcome; wait for the future before handing it on."""
         writes, deleted = changes(changed, step.reader)
-        boundary: list[Boundary] = []
-
-        def route(action: str, cells: Cells) -> Route:
-            taken, found = self._driver.route(action, cells)
-            boundary.append(found)
-            return taken
-
-        done = step.complete(result, writes, deleted, route)
-        if not boundary:  # the run was stopped meanwhile, and nobody waits for this
+        way = _Way(self._driver)
+        done = step.complete(result, writes, deleted, way)
+        if way.boundary is None:  # the run was stopped meanwhile, and nobody waits for this
             return done, (result, changed)
-        after = boundary[0]
-        return done, (result, RunState(dict(after.cells), changed.typing_system, after))
+        return done, (result, way.state(changed.typing_system))
+
+    @contextlib.contextmanager
+    def _handing_on(self, step: OpenStep) -> Iterator[None]:
+        """While the commit of a step that completed is waited for."""
+        try:
+            yield
+        except BaseException as error:
+            note(step, error)
+            raise
 
     def _put(self) -> Put | None:
         """What a task's trajectory has for this step, so that it need not execute."""
@@ -129,18 +145,10 @@ class Recorded:
         return track.planned(self._name) if track.lane.path else None
 
     def _applied(self, put: Put, typing_system: Any) -> tuple[Any, State]:
-        boundary: list[Boundary] = []
-
-        def route(action: str, cells: Cells) -> Route:
-            taken, found = self._driver.route(action, cells)
-            boundary.append(found)
-            return taken
-
-        track = self._driver.track
-        row = track.put_in(put, route)
+        track, way = self._driver.track, _Way(self._driver)
+        row = track.put_in(put, way)
         result = {} if row.result is None else track.session.store.value(row.result, strict=True)
-        after = boundary[0]
-        return result, RunState(dict(after.cells), typing_system, after)
+        return result, way.state(typing_system)
 
     # -- inside ---------------------------------------------------------------------------
 
@@ -196,11 +204,8 @@ class RecordedAction(Recorded, SingleStepAction):
         except BaseException as error:
             self._failed(step, error)
             raise
-        try:
+        with self._handing_on(step):
             done.result()
-        except BaseException as error:
-            note(step, error)
-            raise
         return outcome
 
     async def _arun(self, state: State, kwargs: dict[str, Any]) -> Any:
@@ -216,11 +221,8 @@ class RecordedAction(Recorded, SingleStepAction):
         except BaseException as error:
             self._failed(step, error)
             raise
-        try:
+        with self._handing_on(step):
             await asyncio.wrap_future(done)
-        except BaseException as error:
-            note(step, error)
-            raise
         return outcome
 
     def _execute(

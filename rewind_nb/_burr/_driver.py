@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from burr.core.graph import Graph, Transition
@@ -58,10 +59,12 @@ def first_way(
     return Route(reads=tuple(boundary.reads.items())), boundary
 
 
-def rewired(graph: Graph, actions: dict[str, Any]) -> Graph:
-    """The same graph with other actions under its names, and its conditions observed."""
+def rewired(
+    graph: Graph, actions: dict[str, Any], condition: Callable[[Any], Any] = lambda own: own
+) -> Graph:
+    """The same graph with other actions under its names, and what *condition* makes of its own."""
     transitions = [
-        Transition(actions[t.from_.name], actions[t.to.name], wrap_condition(t.condition))
+        Transition(actions[t.from_.name], actions[t.to.name], condition(t.condition))
         for t in graph.transitions
     ]
     return Graph(list(actions.values()), transitions)

@@ -13,7 +13,7 @@ from typing import Any
 from burr.core.action import Action, SingleStepStreamingAction
 from burr.core.state import State
 
-from rewind_nb._burr._actions import Recorded, note, unmangled
+from rewind_nb._burr._actions import Recorded, unmangled
 from rewind_nb._burr._driver import Driver
 from rewind_nb._burr._state import is_private
 from rewind_nb._open_step import OpenStep
@@ -49,11 +49,8 @@ class RecordedStream(Recorded, SingleStepStreamingAction):
         except BaseException as error:
             self._failed(step, error)
             raise
-        try:
+        with self._handing_on(step):
             done.result()
-        except BaseException as error:
-            note(step, error)
-            raise
         yield with_private(outcome, state)
 
     def _recorded(self, step: OpenStep, items: Iterator[Item]) -> Generator[Item, None, Item]:
@@ -118,11 +115,8 @@ class RecordedStream(Recorded, SingleStepStreamingAction):
                 await items.aclose()
             self._failed(step, error)
             raise
-        try:
+        with self._handing_on(step):
             await asyncio.wrap_future(done)
-        except BaseException as error:
-            note(step, error)
-            raise
         yield with_private(outcome, state)
 
     async def _aitems(self, state: State, given: dict[str, Any]) -> AsyncGenerator[Item, None]:

@@ -7,13 +7,13 @@ from typing import Any
 from burr.core import Application
 from burr.core.action import Action
 from burr.core.application import PRIOR_STEP
-from burr.core.graph import Graph, Transition
+from burr.core.graph import Graph
 from burr.core.state import State
 
 from rewind_nb._burr import _codes
 from rewind_nb._burr._actions import Recorded, RecordedAction, cells_in
 from rewind_nb._burr._describe_graph import describe_graph
-from rewind_nb._burr._driver import Driver, first_way, rewired
+from rewind_nb._burr._driver import Driver, first_way, rewired, wrap_condition
 from rewind_nb._burr._state import Boundary, RunState, is_private
 from rewind_nb._burr._streams import RecordedStream
 from rewind_nb._cells import Cells
@@ -28,17 +28,12 @@ def wrap_graph(graph: Graph, driver: Driver) -> Graph:
     for action in graph.actions:
         kind = RecordedStream if action.streaming else RecordedAction
         wrapped[action.name] = kind(action, driver)
-    return rewired(graph, wrapped)
+    return rewired(graph, wrapped, wrap_condition)
 
 
 def unwrapped(graph: Graph) -> Graph:
     """The user's own actions, also of a graph that came from here."""
-    actions = {a.name: bare(a) for a in graph.actions}
-    ways = [
-        Transition(actions[t.from_.name], actions[t.to.name], t.condition)
-        for t in graph.transitions
-    ]
-    return Graph(list(actions.values()), ways)
+    return rewired(graph, {a.name: bare(a) for a in graph.actions})
 
 
 def bare(action: Action) -> Action:

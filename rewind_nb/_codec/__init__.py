@@ -26,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from rewind_nb._codec import _classes, _numpy, _pandas, _pandas_read, _types, _walk
@@ -44,6 +45,7 @@ __all__ = [
     "encode",
     "is_atomic",
     "know",
+    "listed",
     "parse",
     "register",
 ]
@@ -179,6 +181,16 @@ def decode_node(node: Node, *, strict: bool = False) -> Any:
             "a stored value is nested deeper than any this version writes. "
             "`rewind doctor` lists the rows that do not match their hash."
         ) from error
+
+
+def listed(encodings: Iterable[bytes]) -> bytes:
+    """The encoding of a list, from those of its items.
+
+    Example:
+        >>> listed([encode(1), encode("a")]) == encode([1, "a"])
+        True
+    """
+    return b"[" + b",".join(encodings) + b"]"
 
 
 def digest(data: bytes) -> str:

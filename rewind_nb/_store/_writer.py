@@ -28,6 +28,7 @@ from rewind_nb._store._errors import closed, name_error
 from rewind_nb._store._transaction import transaction
 from rewind_nb.errors import RewindError, RunBusyError
 
+WRITER = "rewind-writer"  # what the threads that commit are called
 LAZY_COMMIT_S = 0.05  # how long a batch that nobody waits for may stay in memory
 RETRY_S = 1.0  # how long after it could not be committed
 NEVER_RIGHT = (  # a batch with one of these will not be better later
@@ -63,9 +64,14 @@ class Commit(Future[None]):
         self.set_running_or_notify_cancel()  # a caller that is cancelled cannot take it back
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait until it is committed, and raise what kept it from that."""
+        """Wait until it is committed, and raise what kept it from that.
+
+        The thread that commits does not wait: it may come here when it collects garbage,
+        such as a stream that nobody closed, and would wait for itself.
+        """
         self.looked_at = True
-        return super().result(timeout)
+        if self.done() or threading.current_thread().name != WRITER:
+            super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait until it is committed, and return what kept it from that."""
@@ -125,9 +131,7 @@ class Writer:
             self._waiting.append(item)
             self._urgent = self._urgent or wake
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._loop, name="rewind-writer", daemon=True
-                )
+                self._thread = threading.Thread(target=self._loop, name=WRITER, daemon=True)
                 self._thread.start()
             elif wake or len(self._waiting) == 1:
                 self._wake.notify()

@@ -27,10 +27,10 @@ from rewind_nb.capture._completion import (
     body_text,
     provider_says,
     read_completion,
-    strict_json,
 )
 from rewind_nb.capture._compose import to_json
 from rewind_nb.capture.deadline import DEADLINE
+from rewind_nb.capture.wire._json import strict_json
 from rewind_nb.errors import (
     ConfigError,
     ProviderError,

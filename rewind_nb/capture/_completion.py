@@ -8,13 +8,12 @@ which change with the Python version, are not quoted.
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from rewind_nb._model import Usage
 from rewind_nb._secrets import redact, redact_bytes
+from rewind_nb.capture.wire._json import count, member, strict_json
 from rewind_nb.errors import ProviderMalformedError, StepFailure
 
 __all__ = ["ChatReply", "body_text", "provider_says", "read_completion", "read_usage"]
@@ -64,58 +63,6 @@ class ChatReply:
             f"the model's text cannot be read as JSON: {reason}. It begins {_shorten(self.text)}."
             f"{why} The whole text is in .raw."
         )
-
-
-def strict_json(text: str) -> Any:
-    """Parse JSON as the standard defines it.
-
-    Raises:
-        ValueError: with one of few fixed reasons.
-
-    Example:
-        >>> strict_json('{"a": 1, "a": 2}')
-        Traceback (most recent call last):
-            ...
-        ValueError: the key 'a' occurs twice
-    """
-    try:
-        return json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-        )
-    except _NotStrictError as error:
-        reason = str(error)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except ValueError:
-        reason = "it is not valid JSON" if text.strip() else "it is empty"
-    raise ValueError(reason)
-
-
-class _NotStrictError(ValueError):
-    """Accepted by Python's parser, refused here."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _NotStrictError(f"the key {twice!r} occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> None:
-    raise _NotStrictError(f"{name} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise _NotStrictError("it holds a number that no float can hold")
-    return number
 
 
 def read_completion(body: bytes, *, model: str, step: str) -> ChatReply:
@@ -207,27 +154,14 @@ def read_usage(answer: Any) -> Usage:
         >>> read_usage({"usage": None})
         Usage()
     """
-    usage = _object(answer, "usage")
+    usage = member(answer, "usage")
     return Usage(
-        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
-        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
-        total_tokens=_count(usage, "total_tokens"),
-        cached_tokens=_count(_object(usage, "prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=_count(_object(usage, "completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=count(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=count(usage, "completion_tokens", "output_tokens"),
+        total_tokens=count(usage, "total_tokens"),
+        cached_tokens=count(member(usage, "prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count(member(usage, "completion_tokens_details"), "reasoning_tokens"),
     )
-
-
-def _object(value: Any, name: str) -> dict[str, Any]:
-    inner = value.get(name) if isinstance(value, dict) else None
-    return inner if isinstance(inner, dict) else {}
-
-
-def _count(usage: dict[str, Any], *names: str) -> int | None:
-    for name in names:
-        value = usage.get(name)
-        if type(value) is int and value >= 0:
-            return value
-    return None
 
 
 def text_or_none(value: Any) -> str | None:

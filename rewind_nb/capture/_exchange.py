@@ -31,6 +31,8 @@ from rewind_nb.capture._miss import cache_miss
 
 STORE_WIDE = ("model", "http", "tool")  # clocks and random numbers are a run's own
 NOTHING = object()
+DONE: Future[None] = Future()  # where nothing is to be waited for
+DONE.set_result(None)
 
 
 @dataclass(slots=True)
@@ -227,7 +229,7 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
     with ctx.lock:
         if ctx.closed:  # its step has ended without it
             call.span.close()
-            return _DONE
+            return DONE
         row = seal(
             replace(
                 call.row,
@@ -259,7 +261,7 @@ def fail(
     with ctx.lock:
         if ctx.closed:  # its step has ended without it
             call.span.close()
-            return _DONE
+            return DONE
         row = seal(
             replace(
                 call.row,
@@ -277,14 +279,10 @@ def fail(
     return _committed(ctx, paid=row.source == "live")
 
 
-_DONE: Future[None] = Future()
-_DONE.set_result(None)
-
-
 def _committed(ctx: StepContext, *, paid: bool) -> Future[None]:
     """Make what was paid for durable before the step goes on; the rest waits for its end."""
     if not paid:
-        return _DONE
+        return DONE
     with ctx.lock:
         ctx.tapes.flush(ctx)
         batch, ctx.batch = ctx.batch, type(ctx.batch)()

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from concurrent.futures import Future
-
-_WRITER = "rewind-writer"  # the thread that commits; it may collect garbage as any other
 
 
 def committed(paid: Future[None] | None) -> None:
-    """Wait for a commit, except in the thread that would have to make it.
+    """Wait for a commit, if there is one.
 
     Raises:
         StoreError: it could not be made.
     """
-    if paid is not None and threading.current_thread().name != _WRITER:
+    if paid is not None:
         paid.result()
 
 
