@@ -87,8 +87,9 @@ def break_transactions():
 
     def one_by_one(raw, given):
         for statement in given:
+            if "contents" in statement.sql:  # the rows that refer to it are there by now
+                time.sleep(0.01)
             raw.executemany(statement.sql, statement.rows)
-            time.sleep(0.002)
 
     Batch.statements = lambda self, recent: statements(self, recent)[::-1]
     _writer.transaction = lambda raw: contextlib.nullcontext()

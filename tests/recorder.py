@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import os
 
-from rewind_nb import _codec, _owner
+from rewind_nb import Store, _codec, _owner
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
 from rewind_nb._store import Batch
 from rewind_nb._store._chain import chain_at, tail_end
@@ -77,9 +77,9 @@ class Recorder:
             self.cells[key] = batch.content(_codec.encode(value))
         manifest = tuple((k, c.hash) for k, c in self.cells.items())
         self.run = run_row(run_id or new_id(), state=manifest, **changes)
-        self.seq, self.chain = self.run.at, store.read(chain_at, self.run.parent, self.run.at)
         batch.add(self.run)
         store.submit(batch, wake=False)
+        self.seq, self.chain = self.run.at, store.read(chain_at, self.run.parent, self.run.at)
 
     def step(self, *, calls=0, artifact=None, wait=True, status="complete", **writes):
         """Open a step, and end it."""
@@ -126,6 +126,12 @@ class Recorder:
         return self.run
 
 
+def create(path):
+    """Make an empty store, as the first run recorded in it does."""
+    with Store(path) as store:
+        store.submit(Batch()).result()
+
+
 def recorded(store, steps=4, **given):
     """A finished run of some steps, with calls and an artifact."""
     recorder = Recorder(store, state={"n": 0, "log": []}, **given)
@@ -151,6 +157,6 @@ def everything(store, run_id):
 
 
 __all__ = [
-    "Recorder", "after_step", "artifact_row", "call_row", "digest", "everything", "new_id",
-    "recorded", "run_row", "step_row",
+    "Recorder", "after_step", "artifact_row", "call_row", "create", "digest", "everything",
+    "new_id", "recorded", "run_row", "step_row",
 ]  # fmt: skip

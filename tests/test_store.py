@@ -20,6 +20,7 @@ from recorder import (
     Recorder,
     artifact_row,
     call_row,
+    create,
     digest,
     everything,
     new_id,
@@ -30,7 +31,7 @@ from recorder import (
 
 from rewind_nb import Store
 from rewind_nb._model import ErrorInfo, RunRow, StepRow, Usage
-from rewind_nb._store import Batch, _delta, _engine, _migrate, _read
+from rewind_nb._store import Batch, _build, _delta, _engine, _migrate, _read
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._schema import seal
 from rewind_nb.errors import (
@@ -82,7 +83,7 @@ def filled(path):
 def test_a_store_is_found_upward_from_the_working_directory(tmp_path, monkeypatch):
     deep = tmp_path / "project" / "notebooks" / "deep"
     deep.mkdir(parents=True)
-    Store(tmp_path / "project" / ".rewind" / "runs.db").close()
+    create(tmp_path / "project" / ".rewind" / "runs.db")
     monkeypatch.chdir(deep)
 
     with Store() as store:
@@ -94,6 +95,7 @@ def test_a_store_is_created_in_the_working_directory_where_there_is_none(tmp_pat
 
     with Store() as store:
         assert store.path == tmp_path / ".rewind" / "runs.db"
+        recorded(store)
         assert store.path.is_file()
 
 
@@ -104,10 +106,11 @@ def test_the_environment_names_the_store(tmp_path, monkeypatch):
 
     with Store() as store:
         assert store.path == tmp_path / "mine.db"
+        recorded(store)
     monkeypatch.setenv("REWIND_STORE", ":memory:")
     with Store() as store:
         assert repr(store) == "Store(':memory:')"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.db"]
+    assert {p.name for p in tmp_path.iterdir()} <= {"mine.db", "mine.db.lock"}
 
 
 def test_a_store_stays_where_it_was_opened_when_the_working_directory_changes(
@@ -224,7 +227,8 @@ def a_store_cut_to(size):
 
 def a_store_of_schema(version):
     def number(path):
-        Store(path).close()
+        create(path)
+        path.with_name("runs.db.lock").unlink(missing_ok=True)
         change(path, f"PRAGMA user_version={version}")
 
     number.__name__ = f"a_store_of_schema_{version}"
@@ -315,15 +319,15 @@ def test_a_folder_that_cannot_be_made_is_named(path):
 
 
 def test_a_new_store_is_there_whole_or_not_at_all(path, monkeypatch):
-    original = _engine.create_tables
+    original = _build.create_tables
 
     def breaks(into):
         original(into)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_engine, "create_tables", breaks)
+    monkeypatch.setattr(_build, "create_tables", breaks)
     with pytest.raises(KeyboardInterrupt):
-        Store(path)
+        create(path)
     assert list(path.parent.iterdir()) == []
 
 
@@ -356,6 +360,7 @@ def test_a_store_opened_to_read_shows_everything_and_changes_nothing(filled):
 
 
 def test_a_store_opened_to_read_sees_what_others_write(path):
+    create(path)
     with Store(path) as writing, Store(path, read_only=True) as reading:
         for _ in range(3):
             run = recorded(writing)
@@ -388,6 +393,7 @@ FULL = {
     ),
     "artifact": artifact_row(step_row("r_full", 3), ODD, b"\0\xff"),
 }  # fmt: skip
+HOST = step_row("r_full", 3, calls=1)  # whose call and artifact they are
 
 
 @pytest.mark.parametrize("kind", FULL)
@@ -397,6 +403,7 @@ def test_a_row_comes_back_exactly(kind, where, path):
     with Store(":memory:" if where == "memory" else path) as store:
         batch = Batch()
         batch.add(row)
+        batch.add(HOST)
         store.submit(batch).result()
         key = ("r_full", getattr(row, "path", ""), 3, 0)
         found = {
@@ -424,7 +431,7 @@ COLUMNS = [
 def test_a_change_of_any_column_is_noticed_when_the_row_is_read(table, column, path):
     with Store(path) as store:
         batch = Batch()
-        for row in FULL.values():
+        for row in (*FULL.values(), HOST):
             batch.add(row)
         store.submit(batch).result()
         readers = {
@@ -574,6 +581,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_history_that_grows_costs_its_new_part_a_step(shape, path):
     chat = messages(800)
@@ -599,6 +607,7 @@ def test_a_window_over_a_history_costs_its_new_part_a_step(path):
     assert path.stat().st_size <= 2 * sum(map(len, chat))
 
 
+@pytest.mark.thorough
 def test_what_repeats_a_history_costs_its_new_part_also_where_nobody_says_what_it_is_like(path):
     """Requests to a model and results of actions: each holds the whole history again."""
     chat = messages(400)
@@ -652,6 +661,7 @@ def edited(draw):
     return old, bytes(new)
 
 
+@pytest.mark.thorough
 @given(edited())
 @settings(max_examples=150, deadline=None)
 def test_the_edits_between_two_values_turn_the_one_into_the_other(pair):
@@ -832,7 +842,9 @@ def test_a_missing_step_is_noticed_when_the_run_is_read(path):
     with Store(path) as store:
         run = recorded(store)
         change(path, "DELETE FROM steps WHERE seq = 2")
-        with pytest.raises(StoreCorruptError, match="has no step 2"):
+        with pytest.raises(
+            StoreCorruptError, match="has 4 of the 5 steps that were written: step 2 is missing"
+        ):
             _ = store.run(run.run.id).steps
         change(path, "DELETE FROM steps WHERE seq > 2")
         with pytest.raises(StoreCorruptError, match="root hash does not match"):
@@ -860,6 +872,8 @@ def test_a_missing_call_is_noticed_when_the_step_is_read(path):
 
 # -- versions ---------------------------------------------------------------------------------
 
+NEXT = schema.SCHEMA_VERSION + 1
+
 
 @pytest.fixture
 def next_version(monkeypatch):
@@ -871,8 +885,8 @@ def next_version(monkeypatch):
         raw.execute("ALTER TABLE experiments ADD COLUMN colour TEXT")
         raw.execute("UPDATE experiments SET colour = 'red'")
 
-    monkeypatch.setattr(_migrate, "SCHEMA_VERSION", 2)
-    monkeypatch.setitem(_migrate.MIGRATIONS, 1, add_column)
+    monkeypatch.setattr(_migrate, "SCHEMA_VERSION", NEXT)
+    monkeypatch.setitem(_migrate.MIGRATIONS, schema.SCHEMA_VERSION, add_column)
     return ran
 
 
@@ -891,7 +905,7 @@ def test_an_older_store_is_brought_up_to_date_once_and_keeps_what_it_holds(fille
             assert store.run(run.run.id).state == run.state
             assert store.verify().ok
 
-    assert columns(path) == ([*columns(path)[0][:-1], "colour"], 2)
+    assert columns(path) == ([*columns(path)[0][:-1], "colour"], NEXT)
     assert next_version == [1]
 
 
@@ -903,7 +917,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(filled, next_version,
         raw.execute("ALTER TABLE experiments ADD COLUMN colour TEXT")
         raise RuntimeError("half way")
 
-    monkeypatch.setitem(_migrate.MIGRATIONS, 1, fails)
+    monkeypatch.setitem(_migrate.MIGRATIONS, schema.SCHEMA_VERSION, fails)
     with pytest.raises(RuntimeError, match="half way"):
         Store(path)
     monkeypatch.undo()
@@ -915,9 +929,11 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(filled, next_version,
 
 def test_an_older_store_opened_to_read_says_how_to_bring_it_up_to_date(filled, next_version):
     path, _ = filled
-    with pytest.raises(StoreVersionError, match="older rewind_nb .schema 1.*Open it once"):
+    with pytest.raises(
+        StoreVersionError, match=f"older rewind_nb .schema {NEXT - 1}.*Open it once"
+    ):
         Store(path, read_only=True)
-    assert columns(path)[1] == 1
+    assert columns(path)[1] == NEXT - 1
 
 
 def test_a_migrated_store_is_refused_by_the_version_before(filled, next_version, monkeypatch):
@@ -927,7 +943,7 @@ def test_a_migrated_store_is_refused_by_the_version_before(filled, next_version,
 
     with pytest.raises(StoreVersionError) as caught:
         Store(path)
-    assert (caught.value.found, caught.value.supported) == (2, 1)
+    assert (caught.value.found, caught.value.supported) == (NEXT, NEXT - 1)
 
 
 # -- closing ----------------------------------------------------------------------------------
@@ -1052,6 +1068,7 @@ def test_a_bad_batch_does_not_take_the_others_with_it(path):
 @contextlib.contextmanager
 def _held_turn(store):
     """Nobody can write meanwhile, so that what is submitted becomes one group."""
+    store.submit(Batch()).result()
     holder = sqlite3.connect(store.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:

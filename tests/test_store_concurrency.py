@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from recorder import Recorder, everything, new_id, recorded, run_row
+from recorder import Recorder, create, everything, new_id, recorded, run_row
 
 from rewind_nb import Store
 from rewind_nb._store import Batch, _engine, _file, _read
@@ -91,6 +91,7 @@ WRITE = """
 """
 
 
+@pytest.mark.thorough
 def test_eight_processes_of_four_threads_create_a_store_and_write_to_it_at_once(
     tmp_path, turns, start
 ):
@@ -112,7 +113,7 @@ def test_eight_processes_of_four_threads_create_a_store_and_write_to_it_at_once(
 
 def test_readers_see_whole_steps_and_never_wait_while_others_write(tmp_path, start):
     path = tmp_path / "runs.db"
-    Store(path).close()
+    create(path)
     writers = [start(WRITE, path) for _ in range(2)]
     for process in writers:
         process.stdin.write("go\n")
@@ -132,7 +133,7 @@ def test_readers_see_whole_steps_and_never_wait_while_others_write(tmp_path, sta
 
 def test_verify_is_not_confused_by_what_is_written_meanwhile(tmp_path, start):
     path = tmp_path / "runs.db"
-    Store(path).close()
+    create(path)
     writer = start(WRITE, path)
     writer.stdin.write("go\n")
     writer.stdin.flush()
@@ -181,6 +182,7 @@ def test_two_stores_of_one_process_share_a_file(tmp_path):
 def test_what_waits_is_committed_in_the_order_it_came(tmp_path):
     """Every prefix that another process can see is one that was there."""
     path = tmp_path / "runs.db"
+    create(path)
     with Store(path) as store, Store(path, read_only=True) as reader:
         ids = []
         for n in range(300):
@@ -239,6 +241,7 @@ def test_a_transaction_that_never_ends_elsewhere_is_an_error_that_says_so(tmp_pa
 
     monkeypatch.setattr(_file, "WAIT_S", 0.05)
     path = tmp_path / "runs.db"
+    create(path)
     with Store(path) as store:
         holder = sqlite3.connect(path, isolation_level=None)
         with contextlib.closing(holder):

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import crash_app
 import pytest
-from recorder import Recorder, everything, recorded, run_row
+from click.testing import CliRunner
+from recorder import Recorder, create, everything, recorded, run_row
 
-from rewind_nb import Rewind, Store, _owner
-from rewind_nb._store import Batch, _contents, _read
+from rewind_nb import Rewind, Store, _owner, cli
+from rewind_nb._store import Batch, _contents, _read, _verify
 from rewind_nb._store import _schema as schema
 from rewind_nb.errors import (
     RewindError,
@@ -208,6 +209,7 @@ def nothing_left(path, run_id):
         return run.status == "interrupted" and len(run) == crash_app.STEPS + 1
 
 
+@pytest.mark.thorough
 def test_a_process_killed_anywhere_loses_nothing_it_acknowledged_and_can_be_resumed(
     victim, tmp_path
 ):
@@ -217,10 +219,16 @@ def test_a_process_killed_anywhere_loses_nothing_it_acknowledged_and_can_be_resu
     assert outcomes["interrupted"] >= 15, outcomes
 
 
+@pytest.mark.thorough
 def test_control_the_harness_notices_a_store_without_transactions(victim, tmp_path):
-    found, _ = kill(victim, tmp_path, 20, unsafe=True)
-
-    assert any("is missing" in problem for problem in found), found
+    found = []
+    for times in range(20, 26):  # a busy machine may not come to the gap in time
+        folder = tmp_path / f"{times}"
+        folder.mkdir()
+        found += kill(victim, folder, times, unsafe=True)[0]
+        if any("is missing" in problem for problem in found):
+            return
+    pytest.fail(f"unnoticed: {found}")
 
 
 def test_a_run_killed_between_its_last_step_and_its_end_is_resumed_without_executing_anything(
@@ -291,6 +299,7 @@ def write_calls(path):
     return {call: sum(f"{call}(" in line for line in ours) for call in WRITES.split(",")}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", ["signal=KILL", "error=ENOSPC", "error=EIO"])
 def test_a_fault_at_any_write_loses_nothing_that_was_acknowledged(fault, tmp_path):
     count = write_calls(tmp_path / "count.db")["pwrite64"]
@@ -413,6 +422,7 @@ def flips(sound, folder, count):
     ]
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_never_makes_a_wrong_value(sound, tmp_path):
     outcomes = flips(sound, tmp_path, 250)
 
@@ -420,6 +430,7 @@ def test_a_flipped_bit_never_makes_a_wrong_value(sound, tmp_path):
     assert outcomes.count("refused") > 50
 
 
+@pytest.mark.thorough
 def test_control_without_hashes_flipped_bits_make_wrong_values(sound, tmp_path, monkeypatch):
     from unittest.mock import ANY, Mock
 
@@ -433,7 +444,6 @@ def test_control_without_hashes_flipped_bits_make_wrong_values(sound, tmp_path, 
         monkeypatch.setattr(module, name, lambda *_: ANY)
     trusting = Mock(sha256=lambda _: Mock(hexdigest=lambda: ANY))
     monkeypatch.setattr(_contents, "hashlib", trusting)
-    monkeypatch.setattr(_read, "hashlib", trusting)
 
     assert flips(sound, tmp_path, 100).count("wrong") > 10
 
@@ -492,6 +502,7 @@ def test_a_full_disk_is_said_and_loses_nothing_and_recording_goes_on_once_there_
 
 def test_a_run_stopped_by_a_full_disk_is_resumed_in_the_same_process(disk):
     folder = disk("-o", "remount,rw")
+    create(folder / "runs.db")
     with Store(folder / "runs.db") as store:
         rw = Rewind(crash_app.build(folder / "log"), store=store)
         filler = fill(folder, leave=45_000)
@@ -511,11 +522,63 @@ def test_a_store_that_finds_no_room_is_not_created_at_all(disk):
     folder = disk("-o", "remount,rw")
     filler = fill(folder, leave=20_000)
 
-    with pytest.raises(StoreFullError):
+    with Store(folder / "runs.db") as store:
+        with pytest.raises(StoreFullError, match="Free some space"):
+            recorded(store)
+        assert [p.name for p in folder.iterdir()] == ["filler"]
+        filler.unlink()
+        assert recorded(store).run.id
+
+
+def test_a_store_on_a_full_disk_can_be_read_and_verified(disk):
+    """Also where nothing of SQLite's own is beside it yet, for which there is no room."""
+    folder = disk("-o", "remount,rw")
+    with Store(folder / "runs.db") as store:
+        run = recorded(store)
+        filler = fill(folder)
+        assert store.verify().ok
+        filler.unlink()
+    fill(folder)
+    before = sorted(p.name for p in folder.iterdir())
+    with Store(folder / "runs.db", read_only=True) as store:
+        assert everything(store, run.run.id)["final"] == run.state
+        assert store.verify().ok
+    done = CliRunner().invoke(cli.main, ["doctor", "--store", str(folder / "runs.db")])
+    assert (done.exit_code, "everything matches" in done.output) == (0, True), done.output
+    assert sorted(p.name for p in folder.iterdir()) == before
+    with pytest.raises(StoreFullError, match="Free some space"):
         Store(folder / "runs.db")
-    assert [p.name for p in folder.iterdir()] == ["filler"]
-    filler.unlink()
-    Store(folder / "runs.db").close()
+
+
+def test_verify_does_not_call_a_store_damaged_that_waits_for_room(disk):
+    folder = disk("-o", "remount,rw")
+    with Store(folder / "runs.db") as store:
+        recorded(store)
+        filler = fill(folder)
+        batch = Batch()
+        batch.value(os.urandom(60_000))
+        store.submit(batch, wake=False)
+        with pytest.raises(StoreFullError, match="Free some space"):
+            store.verify()
+        filler.unlink()
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("error", [StoreFullError, StoreReadOnlyError])
+def test_what_the_disk_refuses_while_a_store_is_verified_is_no_finding(error):
+    def checks():
+        yield None
+        with contextlib.closing(sqlite3.connect(":memory:")) as full:
+            if error is StoreReadOnlyError:
+                full.execute("PRAGMA query_only=ON")
+            else:
+                full.execute("PRAGMA max_page_count=1")
+            full.execute("CREATE TABLE t (x)")
+
+    problems = []
+    with pytest.raises(error, match="runs.db"):
+        _verify._count(problems, Path("runs.db"), checks())
+    assert problems == []
 
 
 def test_closing_says_what_found_no_room(disk):
@@ -567,7 +630,7 @@ def test_a_store_on_a_read_only_disk_can_be_read_and_says_that_it_cannot_be_writ
     with pytest.raises(
         StoreReadOnlyError, match="cannot be written: .*[Rr]ead-only|unable to open"
     ):
-        Store(folder / "new.db")
+        recorded(Store(folder / "new.db"))
     assert sorted(p.name for p in folder.iterdir()) == before
 
 

@@ -162,7 +162,7 @@ def test_a_missing_artifact_is_noticed_when_the_artifacts_are_read(copied):
     taken_away(copied, f"DELETE FROM artifacts WHERE run_id = '{run}' AND name = 'copy.txt'")
 
     with Store(copied) as store:
-        with pytest.raises(StoreCorruptError, match=f"Run {run} lacks one of its artifacts"):
+        with pytest.raises(StoreCorruptError, match=f"Run {run} has 1 of the 2 artifacts"):
             _ = store.run(run).artifacts
         assert len(store.run(run).steps) == 2  # the rest is there
 
@@ -173,7 +173,7 @@ def test_a_missing_failed_step_is_noticed_when_the_run_is_read(copied):
     taken_away(copied, f"DELETE FROM steps WHERE run_id = '{run}'")
 
     with Store(copied) as store:
-        with pytest.raises(StoreCorruptError, match=f"Run {run} lacks an attempt at one of its"):
+        with pytest.raises(StoreCorruptError, match=f"Run {run} has 0 of the 1 steps"):
             _ = store.run(run).steps
 
 

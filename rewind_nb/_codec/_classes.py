@@ -8,6 +8,7 @@ its fields is refused, because it would be lost.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable
 from enum import Enum, Flag
 from types import MemberDescriptorType
@@ -15,6 +16,8 @@ from typing import Any, TypeVar
 
 from rewind_nb._codec import _walk
 from rewind_nb._codec._registry import (
+    SHARE,
+    SHARED_NAME,
     class_name,
     field_names,
     find,
@@ -100,17 +103,18 @@ def encoder_for(kind: type) -> Encoder | None:
 def _enum(member: Enum, at: Trail) -> Node:
     kind = type(member)
     if kind.__members__.get(member._name_) is member:
-        return {TAG: "enum", "c": remember(kind), "v": member._name_}
+        return {TAG: "enum", "c": _named(member, at), "v": member._name_}
     if not isinstance(member, Flag):
         raise refusal(member, at, "it is not a member of its class")
-    return {TAG: "enum", "c": remember(kind), "v": to_node(member._value_, below(at, member, SAME))}
+    value = to_node(member._value_, below(at, member, SAME))
+    return {TAG: "enum", "c": _named(member, at), "v": value}
 
 
 def _dataclass(item: Any, at: Trail) -> Node:
     names = field_names(type(item))
     _refuse_strays(item, names, at)
     present = {name: getattr(item, name) for name in names if hasattr(item, name)}
-    node = {TAG: "dataclass", "c": remember(type(item)), "v": mapping(present, at, item)}
+    node = {TAG: "dataclass", "c": _named(item, at), "v": mapping(present, at, item)}
     return node | _absent(present, names)
 
 
@@ -118,12 +122,20 @@ def _model(item: Any, at: Trail) -> Node:
     names = field_names(type(item))
     _refuse_strays(item, names, at)
     present = item.__dict__
-    node = {TAG: "pydantic", "c": remember(type(item)), "v": mapping(present, at, item)}
+    node = {TAG: "pydantic", "c": _named(item, at), "v": mapping(present, at, item)}
     node["set"] = [to_node(name, at) for name in sorted(item.__pydantic_fields_set__)]
     for key in ("extra", "private"):
         content = getattr(item, f"__pydantic_{key}__", None)
         node[key] = None if content is None else mapping(content, at, item)
     return node | _absent(present, names)
+
+
+def _named(item: Any, at: Trail) -> str:
+    """The name that stands for the class of an object."""
+    name = remember(type(item))
+    if name is None:
+        raise refusal(item, at, SHARED_NAME, SHARE)
+    return name
 
 
 def _absent(present: dict[str, Any], names: list[str]) -> dict[str, list[str]]:
@@ -153,14 +165,19 @@ def _refuse_strays(item: Any, names: Iterable[str], at: Trail) -> None:
     raise refusal(item, at, reason)
 
 
-@functools.cache
 def _slots(kind: type) -> tuple[str, ...]:
-    return tuple(
-        name
-        for base in kind.__mro__
-        for name, slot in vars(base).items()
-        if isinstance(slot, MemberDescriptorType) and not name.startswith("__")
-    )
+    known = _slots_of.get(kind)
+    if known is None:
+        known = _slots_of[kind] = tuple(
+            name
+            for base in kind.__mro__
+            for name, slot in vars(base).items()
+            if isinstance(slot, MemberDescriptorType) and not name.startswith("__")
+        )
+    return known
+
+
+_slots_of: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictionary()
 
 
 def _read_enum(_strict: bool, /, c: Node, v: Node) -> Enum:

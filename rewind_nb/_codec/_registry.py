@@ -2,15 +2,22 @@
 
 A stored object names its class as ``module:qualname``. The name is looked up, never
 imported: first as an attribute of a module that is loaded already (the newest
-definition in a notebook), then among the classes given to `know`, then among those
-encoded in this process. What is found counts only if it carries exactly that name, is
-of the stored kind, and has exactly the stored fields.
+definition in a notebook), then among the classes that were given to `know` or encoded in
+this process. What is found counts only if it carries exactly that name, is of the stored
+kind, and has exactly the stored fields.
+
+A function that defines a class makes another one each time it is called, and all have one
+name. It stands for the first of them as long as that one is in use; the others are refused,
+for their objects would come back as those of another class.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import sys
+import threading
+import weakref
 from collections.abc import Callable
 from enum import EnumMeta
 from types import BuiltinFunctionType, ModuleType
@@ -21,15 +28,15 @@ from rewind_nb.errors import ConfigError, UnknownTypeError
 
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: defined by a class statement
 
-_known: dict[str, type] = {}
-_encoded: dict[str, type] = {}
+_classes: dict[str, type | weakref.ref[type]] = {}
+_lock = threading.Lock()
 
 
 def know(*types: type) -> None:
     """Allow classes for restoring: dataclasses, pydantic models and enums.
 
     Raises:
-        ConfigError: an argument is not such a class.
+        ConfigError: an argument is not such a class, or its name stands for another one.
 
     Example:
         >>> from enum import Enum
@@ -42,14 +49,51 @@ def know(*types: type) -> None:
                 "enums are. For any other type call rewind_nb.register(type, encode, decode).",
                 type=kind,
             )
-        _known[class_name(kind)] = kind
+        if remember(kind) is None:
+            raise ConfigError(
+                f"{class_name(kind)!r} cannot be restored from a store, for {SHARED_NAME}. {SHARE}",
+                type=kind,
+            )
 
 
-def remember(kind: type) -> str:
-    """Note a class that is being encoded; returns its name."""
+SHARED_NAME: Final = "another class of that name is in use, and a stored value only has the name"
+SHARE: Final = "Define the class once, outside of the function that makes it."
+
+
+def remember(kind: type) -> str | None:
+    """Note a class that is being encoded; its name, None where that stands for another one."""
     name = class_name(kind)
-    _encoded[name] = kind
+    if _classes.get(name) is kind:
+        return name
+    with _lock:
+        if _class(name) not in (None, kind) and not _is_in_module(name) and not _let_go(name):
+            return None
+        _classes[name] = kind
     return name
+
+
+def _class(name: str) -> type | None:
+    noted = _classes.get(name)
+    return noted() if isinstance(noted, weakref.ref) else noted
+
+
+def _is_in_module(name: str) -> bool:
+    found = _in_module(name)
+    return isinstance(found, type) and class_name(found) == name
+
+
+def _let_go(name: str) -> bool:
+    """Whether nobody but this module holds the class of this name any more."""
+    kind = _class(name)
+    if kind is not None:
+        _classes[name] = weakref.ref(kind)
+        del kind
+        gc.collect()  # a class is in a circle with itself
+    kind = _class(name)
+    if kind is None:
+        return True
+    _classes[name] = kind
+    return False
 
 
 def class_name(kind: type) -> str:
@@ -80,7 +124,7 @@ def find(tag: str, name: Any) -> Any:
         UnknownTypeError: it is not in this process.
         TypeError: the name is not a string.
     """
-    for kind in (_in_module(text(name)), _known.get(name), _encoded.get(name)):
+    for kind in (_in_module(text(name)), _class(name)):
         if isinstance(kind, type) and _FITS[tag](kind) and class_name(kind) == name:
             return kind
     raise _not_loaded(tag, name)

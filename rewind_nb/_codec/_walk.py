@@ -22,6 +22,8 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from rewind_nb._codec._trail import MAX_DEPTH, Trail, below, refuse_depth, unknown
+from rewind_nb._secrets import redact
+from rewind_nb._visible import visible
 from rewind_nb.errors import RewindError, StoreCorruptError, UnknownTypeError
 
 Node = Any
@@ -191,9 +193,9 @@ class Unresolved:
         return fields | (from_node(self.node.get("extra"), strict=False) or {})
 
     def __repr__(self) -> str:
-        content = dumps(self.node.get("v"))
+        content = redact(dumps(self.node.get("v")))
         shown = content if len(content) <= 200 else f"{content[:199]}…"
-        return f"Unresolved({self.class_name} {shown})"
+        return visible(f"Unresolved({self.class_name} {shown})")
 
     def __eq__(self, other: object) -> bool:
         return self._text == other._text if isinstance(other, Unresolved) else NotImplemented

@@ -8,7 +8,8 @@ public methods is split by concern, each module knowing only those above it::
     _schema        tables; how a record becomes a row and comes back; hashes
     _ledger        how many rows were written, so that a missing one is missed
     _transaction   all or nothing
-    _migrate       older stores
+    _build         a new store, made whole
+    _migrate       older stores; _schema_1 is what the first of them were
     _engine        `Database`: connections, forked processes, the WAL-reset bug
     _writer        the one thread that commits, and what it promises
     _delta         what is new in a value

@@ -9,11 +9,10 @@ import sqlalchemy as sa
 
 from rewind_nb import _codec
 from rewind_nb._model import CallRow, RunRow, StepRow
-from rewind_nb._secrets import contains_secret, redact_bytes
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._contents import Content, Recent, insertions
+from rewind_nb._store._leaks import refuse_names, refuse_secrets
 from rewind_nb._store._writer import Statement
-from rewind_nb.errors import SecretLeakError
 
 
 def _insert(table: sa.Table) -> str:
@@ -53,31 +52,33 @@ class Batch:
         self._contents: dict[str, tuple[Content, Content | None]] = {}
         self._statements: list[Statement] = []
 
-    def content(self, data: bytes | Content, like: Content | None = None) -> Content:
+    def content(
+        self, data: bytes | Content, like: Content | None = None, *, path: str = "value"
+    ) -> Content:
         """Add a value, as the edits to *like* where that saves space.
 
         Args:
             data: its encoding; a `Content` where its hash is known already.
             like: the value before it.
+            path: how errors call a value whose `Content` does not say it.
 
         Raises:
-            SecretLeakError: the value holds a registered secret.
+            SecretLeakError: the value holds a registered secret; it says where.
         """
         content = data if isinstance(data, Content) else Content(_codec.digest(data), data)
         if content.hash not in self._contents:
-            if contains_secret(content.data) or _hides_secret(content.data):
-                raise SecretLeakError(_LEAK)
+            refuse_secrets(content.data, content.path or path)
             self._contents[content.hash] = (content, like)
         return content
 
     def value(self, value: Any, path: str = "value") -> str:
         """Encode and add a value; its hash."""
-        return self.content(_codec.encode(value, path=path)).hash
+        return self.content(_codec.encode(value, path=path), path=path).hash
 
     def blob(self, data: bytes) -> str:
-        """Add the bytes of an artifact; their SHA-256."""
+        """Add the bytes of an artifact, in which no secret was found; their SHA-256."""
         sha256 = hashlib.sha256(data).hexdigest()
-        self._put(_BLOB, (sha256, data))
+        self._statements.append(Statement(_BLOB, [(sha256, data)], None))
         return sha256
 
     def add(self, row: schema.AnyRow) -> None:
@@ -116,21 +117,9 @@ class Batch:
         return [*insertions(self._contents.values(), recent), *self._statements]
 
     def _put(self, sql: str, row: Any, *, owner: str | None = None) -> None:
-        if any(isinstance(value, str) and contains_secret(value) for value in row):
-            raise SecretLeakError(_LEAK)
+        refuse_names(row)
         last = self._statements[-1] if self._statements else None
         if last is not None and (last.sql, last.owner) == (sql, owner):
             last.rows.append(row)
         else:
             self._statements.append(Statement(sql, [row], owner))
-
-
-_LEAK = (
-    "A value, key or name to be stored holds a registered API key. Keep the key in a Secret and "
-    "pass it to the client, not through state, inputs, results or labels."
-)
-
-
-def _hides_secret(data: bytes) -> bool:
-    """Whether bytes, which are stored as base64, hold a registered secret."""
-    return b'{"$":"bytes"' in data and redact_bytes(data) != data

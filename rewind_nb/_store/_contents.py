@@ -37,19 +37,20 @@ INSERT_DELTA = (
 INSERT_WHOLE = "INSERT OR IGNORE INTO contents (hash, depth, body) VALUES (?, 0, ?)"
 
 _CHAIN = (
-    "WITH RECURSIVE chain(depth, id, base, body) AS ("
-    " SELECT depth, id, base, body FROM contents WHERE hash = ?"
-    " UNION ALL SELECT c.depth, c.id, c.base, c.body"
+    "WITH RECURSIVE chain(id, base, body) AS ("
+    " SELECT id, base, body FROM contents WHERE hash = ?"
+    " UNION ALL SELECT c.id, c.base, c.body"
     " FROM chain JOIN contents c ON c.id = chain.base AND c.id < chain.id"  # never in a circle
-    ") SELECT depth, base, body FROM chain"
+    ") SELECT id, base, body FROM chain"
 )
 
 
 class Content(NamedTuple):
-    """An encoded value and its hash."""
+    """An encoded value, its hash, and what errors call it where that is known."""
 
     hash: str
     data: bytes
+    path: str = ""
 
 
 class Recent:
@@ -122,7 +123,7 @@ def _rebuilt(rows: Sequence[tuple[int, int | None, bytes]]) -> bytes | None:
     """The value that a chain ends in; None where the chain is broken."""
     try:
         (_, base, whole), *edits = sorted(rows, key=operator.itemgetter(0))
-        if base is not None:
+        if base is not None or type(whole) is not bytes:
             return None
         data = bytearray(whole)
         for _, _, packed in edits:
@@ -130,6 +131,11 @@ def _rebuilt(rows: Sequence[tuple[int, int | None, bytes]]) -> bytes | None:
         return bytes(data)
     except (struct.error, TypeError, ValueError):
         return None
+
+
+def is_blob(body: object, sha256: object) -> bool:
+    """Whether these are the bytes of an artifact that has this hash."""
+    return type(body) is bytes and hashlib.sha256(body).hexdigest() == sha256
 
 
 def damaged(digest: str, *, missing: bool) -> StoreCorruptError:

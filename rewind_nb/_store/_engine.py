@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import sqlite3
 import threading
 import weakref
@@ -24,14 +25,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite as dialect
 
 from rewind_nb._store import _file
+from rewind_nb._store._build import build, create_tables
 from rewind_nb._store._errors import closed, named_errors, not_there
-from rewind_nb._store._ledger import triggers
 from rewind_nb._store._migrate import check_version, migrate
-from rewind_nb._store._schema import APPLICATION_ID, SCHEMA_VERSION, metadata
-from rewind_nb._store._transaction import transaction
+from rewind_nb._store._schema import APPLICATION_ID
 from rewind_nb.errors import StoreError, StoreFormatError, StoreReadOnlyError
 
 
@@ -59,6 +58,9 @@ def journal_mode() -> str:
     return "WAL" if takes_turns() or wal_reset_fixed() else "DELETE"
 
 
+FILES_BESIDE = 1 << 16  # bytes that SQLite needs on the disk to read a store with its WAL
+
+
 class Connection(sqlite3.Connection):
     """A connection that a forked child knows it must leave alone."""
 
@@ -67,10 +69,10 @@ _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 class Database:
-    """An open store.
+    """A store, open as soon as its file is there.
 
     Args:
-        path: the file, made if it is not there; None for memory.
+        path: the file, made by the first write where it is not there; None for memory.
         read_only: nothing is made or changed.
 
     Raises:
@@ -82,11 +84,12 @@ class Database:
         self.read_only = read_only
         self.closed = False
         self._pid = os.getpid()
-        self._identity: _file.Identity | None = None
+        self._identity: _file.Identity | None = None  # of the file, once it is open
+        self._opening = threading.Lock()
         # In memory there is one connection, for one thread at a time.
         self._lock = threading.RLock() if path is None else contextlib.nullcontext()
+        there = path is None or _file.identify(path) is not None
         if path is not None:
-            _file.identify(path)
             self._watched = path.absolute()  # the working directory may change
             self._place = Path(os.path.realpath(path))  # one name for every link to it
             self._uri = self._place.as_uri() + "?mode=rw"
@@ -95,8 +98,8 @@ class Database:
             with named_errors(path):
                 if path is None:
                     create_tables(self.writing())
-                else:
-                    self._open(path)
+                elif there or read_only:
+                    self.open()
         except BaseException:
             self.engine.dispose()
             raise
@@ -113,11 +116,29 @@ class Database:
             pool_reset_on_return=None,  # it would roll back what the writer does
         )
 
+    def open(self, *, create: bool = False) -> None:
+        """Open the file, if that was not done yet.
+
+        Args:
+            create: make it where it is not there.
+
+        Raises:
+            StoreError: it is not there, or cannot be used; the subclass says why.
+        """
+        path = self.path
+        if path is None or self._identity is not None:
+            return
+        self.check(to_read=not create)
+        with self._opening, named_errors(path):
+            if self._identity is not None:
+                return
+            if _file.identify(self._watched) is None:
+                if not create:
+                    raise not_there(path, read_only=self.read_only)
+                _file.create(self._place, lambda draft: build(draft, journal_mode()))
+            self._open(path)
+
     def _open(self, path: Path) -> None:
-        if _file.identify(path) is None:
-            if self.read_only:
-                raise not_there(path)
-            _file.create(self._place, build)
         _file.check_access(self._place, write=not self.read_only)
         if self.read_only:
             self._uri = self._place.as_uri() + _reading(self._place)
@@ -133,7 +154,7 @@ class Database:
                 "to a folder that you can write, and open the copy.",
                 path=str(path),
             ) from error
-        self._identity = _file.identify(path)
+        self._identity = _file.identify(self._watched)
 
     def _check_header(self, opened: sqlite3.Connection, path: Path) -> None:
         opened.execute("SELECT count(*) FROM sqlite_master").fetchone()  # it can be read at all
@@ -163,6 +184,7 @@ class Database:
         )
         _connections.add(made)
         made.execute("PRAGMA trusted_schema=OFF")
+        made.execute("PRAGMA temp_store=MEMORY")  # to sort needs no room on any disk
         made.execute("PRAGMA cell_size_check=ON")
         self.check(to_read=True)  # what was opened is what was meant
         return made
@@ -179,8 +201,13 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection on which all that is asked sees the same moment."""
+        """A connection on which all that is asked sees the same moment.
+
+        Raises:
+            StoreNotFoundError: nothing was recorded there yet.
+        """
         self.check(to_read=True)
+        self.open()
         try:
             with (
                 self._lock,
@@ -236,8 +263,8 @@ def _snapshot(opened: sqlite3.Connection) -> Iterator[None]:
     if opened.in_transaction:  # in memory, a query may ask another one
         yield
         return
-    opened.execute("BEGIN")
     try:
+        opened.execute("BEGIN")
         yield
     finally:
         if opened.in_transaction:
@@ -251,39 +278,12 @@ def raw(connection: sa.Connection) -> sqlite3.Connection:
     return driver
 
 
-# -- the file -----------------------------------------------------------------------------
-
-
-def build(path: Path) -> None:
-    """Make a whole store at *path*, where there is nothing."""
-    made = sqlite3.connect(path, isolation_level=None)
-    try:
-        made.execute("PRAGMA synchronous=FULL")
-        with transaction(made):  # into the file itself, for nobody is told if a WAL is not merged
-            create_tables(made)
-        made.execute(f"PRAGMA journal_mode={journal_mode()}")
-    finally:
-        made.close()
-
-
-def create_tables(into: sqlite3.Connection) -> None:
-    """Every table, index and trigger, and the header that says whose they are."""
-    sqlite = dialect.dialect()
-    for table in metadata.sorted_tables:
-        into.execute(str(sa.schema.CreateTable(table).compile(dialect=sqlite)))
-        for index in table.indexes:
-            into.execute(str(sa.schema.CreateIndex(index).compile(dialect=sqlite)))
-    for trigger in triggers():
-        into.execute(trigger)
-    into.execute(f"PRAGMA application_id={APPLICATION_ID}")
-    into.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-
-
 def _reading(place: Path) -> str:
     """How to open to read: SQLite needs files beside it, but for one that cannot change."""
     wal = place.with_name(f"{place.name}-wal")
     merged = not wal.exists() or wal.stat().st_size == 0
-    alone = merged and not os.access(place.parent, os.W_OK)
+    no_room = shutil.disk_usage(place.parent).free < FILES_BESIDE
+    alone = merged and (no_room or not os.access(place.parent, os.W_OK))
     return "?mode=ro&immutable=1" if alone else "?mode=ro"
 
 

@@ -121,15 +121,16 @@ def _is_full(path: Path | None) -> bool:
     return False
 
 
-def not_there(path: Path) -> StoreNotFoundError:
+def not_there(path: Path, *, read_only: bool = False) -> StoreNotFoundError:
     """The error for a store that is to be read and is not there.
 
     Example:
-        >>> not_there(Path("runs.db"))
-        StoreNotFoundError('There is no store at runs.db, and reading creates none. ...
+        >>> not_there(Path("runs.db"), read_only=True)
+        StoreNotFoundError('There is no store at runs.db, and reading creates none. Check the path.')
     """
+    later = "" if read_only else ", or record a run there first"
     return StoreNotFoundError(
-        f"There is no store at {path}, and reading creates none. Check the path.",
+        f"There is no store at {path}, and reading creates none. Check the path{later}.",
         path=str(path),
     )
 

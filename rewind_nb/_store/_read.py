@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
-from rewind_nb._store._contents import damaged_blob
+from rewind_nb._store._contents import damaged_blob, is_blob
 from rewind_nb._store._engine import raw
 from rewind_nb._store._errors import corrupt
-from rewind_nb._store._ledger import is_short
+from rewind_nb._store._ledger import check_parts, check_runs
 from rewind_nb._store._query import Query
 from rewind_nb._store._schema import (
     artifacts,
@@ -55,7 +55,12 @@ def run_ids(connection: sa.Connection, prefix: str = "") -> list[str]:
 
 
 def run_rows(connection: sa.Connection, *, experiments: bool = False) -> list[RunRow]:
-    """Every run, oldest first; the probes of experiments only when asked for."""
+    """Every run, oldest first; the probes of experiments only when asked for.
+
+    Raises:
+        StoreCorruptError: one is missing.
+    """
+    check_runs(raw(connection))
     return [read_row(RunRow, found) for found in _RUNS(connection, experiments=int(experiments))]
 
 
@@ -114,9 +119,7 @@ _VISIT = Query(
     )
 )
 _VISITS = Query(
-    sa.select(steps.c.action, sa.func.max(steps.c.visit))
-    .where(*_RANGE, _LAST_ATTEMPT)
-    .group_by(steps.c.action)
+    sa.select(steps.c.action, steps.c.visit).where(*_RANGE, _LAST_ATTEMPT).order_by(steps.c.seq)
 )
 _CHECKPOINT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.state.is_not(None)))
 
@@ -159,9 +162,20 @@ def visit_row(
 
 
 def visit_counts(connection: sa.Connection, run_id: str, lo: int, hi: int) -> dict[str, int]:
-    """How often each action was visited up to the run's own steps lo <= seq < hi."""
-    found = _VISITS(connection, run_id=run_id, path="", lo=lo, hi=hi)
-    return {restored(action): visit for action, visit in found}
+    """How often each action was visited up to the run's own steps lo <= seq < hi.
+
+    Raises:
+        StoreCorruptError: the visits of an action do not follow each other.
+    """
+    counts: dict[str, int] = {}
+    for stored, visit in _VISITS(connection, run_id=run_id, path="", lo=lo, hi=hi):
+        action = restored(stored)
+        if type(visit) is not int or visit != counts.get(action, visit - 1) + 1:
+            raise corrupt(
+                f"Run {run_id} has a visit {visit!r} of {action!r} out of its order", run_id=run_id
+            )
+        counts[action] = visit
+    return counts
 
 
 def checkpoint_seq(connection: sa.Connection, run_id: str, path: str, seq: int) -> int | None:
@@ -187,12 +201,15 @@ def call_rows(connection: sa.Connection, key: StepKey) -> list[CallRow]:
     """The calls of one attempt at a step, in branch order.
 
     Raises:
-        StoreCorruptError: there are not as many as the step counted.
+        StoreCorruptError: there are not as many as the step counted; or, where it did not
+            complete, not as many as the run wrote.
     """
     at = dict(zip(schema.STEP_KEY, key, strict=True))
     rows = [read_row(CallRow, found) for found in _CALLS(connection, **at)]
     counted = _CALL_COUNT(connection, **at)
-    if counted and counted[0][0] != len(rows):
+    if not counted:
+        check_parts(raw(connection), "calls", key[0])
+    elif counted[0][0] != len(rows):
         raise corrupt(
             f"Step {key[2]} of run {key[0]} made {counted[0][0]} call(s), and the store holds "
             f"{len(rows)} of them",
@@ -207,9 +224,54 @@ def artifact_rows(connection: sa.Connection, key: StepKey) -> list[ArtifactRow]:
     Raises:
         StoreCorruptError: the run made more than there are.
     """
-    _check_artifacts(connection, key[0])
+    return artifacts_at(connection, [key])[0]
+
+
+def artifacts_at(connection: sa.Connection, keys: Sequence[StepKey]) -> list[list[ArtifactRow]]:
+    """For each of some attempts at steps the files it made, by name.
+
+    Raises:
+        StoreCorruptError: a run made more than there are.
+    """
+    for run_id in {key[0] for key in keys}:
+        check_parts(raw(connection), "artifacts", run_id)
+    found = (_ARTIFACTS(connection, **dict(zip(schema.STEP_KEY, key, strict=True))) for key in keys)
+    return [[read_row(ArtifactRow, stored) for stored in rows] for rows in found]
+
+
+_MADE_BY = Query(
+    sa.select(artifacts).where(
+        artifacts.c.run_id == p("run_id"),
+        artifacts.c.attempt == p("attempt"),
+        sa.or_(
+            sa.and_(artifacts.c.path == p("path"), artifacts.c.seq == p("seq")),
+            sa.and_(artifacts.c.path >= p("lo"), artifacts.c.path < p("hi")),
+        ),
+    )
+)
+_ANY_ARTIFACT = Query(sa.select(artifacts.c.name).where(artifacts.c.run_id == p("run_id")).limit(1))
+
+
+def artifacts_made_by(connection: sa.Connection, key: StepKey, place: str) -> list[ArtifactRow]:
+    """The files that one attempt at a step made, and the tasks inside it.
+
+    Args:
+        place: of the step, such as ``map:1``.
+    """
     at = dict(zip(schema.STEP_KEY, key, strict=True))
-    return [read_row(ArtifactRow, found) for found in _ARTIFACTS(connection, **at)]
+    check_parts(raw(connection), "artifacts", key[0])
+    found = _MADE_BY(connection, **at, lo=f"{place}[", hi=f"{place}\\")
+    return [read_row(ArtifactRow, stored) for stored in found]
+
+
+def has_artifacts(connection: sa.Connection, run_id: str) -> bool:
+    """Whether any step of a run made a file.
+
+    Raises:
+        StoreCorruptError: the run made more than there are.
+    """
+    check_parts(raw(connection), "artifacts", run_id)
+    return bool(_ANY_ARTIFACT(connection, run_id=run_id))
 
 
 def blob(connection: sa.Connection, sha256: str) -> bytes:
@@ -219,7 +281,7 @@ def blob(connection: sa.Connection, sha256: str) -> bytes:
         StoreCorruptError: they are missing, or do not match their hash.
     """
     found: list[tuple[bytes]] = _BLOB(connection, sha256=sha256)
-    if found and hashlib.sha256(found[0][0]).hexdigest() == sha256:
+    if found and is_blob(found[0][0], sha256):
         return found[0][0]
     raise damaged_blob(sha256, missing=not found)
 
@@ -265,19 +327,3 @@ def playable_call(
             row=row,
         )
     return row
-
-
-def artifacts_of(connection: sa.Connection, run_id: str) -> list[ArtifactRow]:
-    """The files that a run's own steps made.
-
-    Raises:
-        StoreCorruptError: it made more than there are.
-    """
-    _check_artifacts(connection, run_id)
-    query = sa.select(artifacts).where(artifacts.c.run_id == run_id)
-    return [read_row(ArtifactRow, found) for found in connection.execute(query)]
-
-
-def _check_artifacts(connection: sa.Connection, run_id: str) -> None:
-    if is_short(raw(connection), "artifacts", run_id):
-        raise corrupt(f"Run {run_id} lacks one of its artifacts", run_id=run_id)

@@ -1,6 +1,6 @@
-"""Queries for the trajectories of tasks inside a step.
+"""Queries for the trajectories of tasks inside a step, and for all steps of a run at once.
 
-Their rows have the path of the task, and the attempt of the top-level step they are in.
+The rows of a task have its path, and the attempt of the top-level step they are in.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from rewind_nb._model import StepRow
+from rewind_nb._store._engine import raw
+from rewind_nb._store._ledger import check_steps
 from rewind_nb._store._query import Query
-from rewind_nb._store._read import LAST, StepKey, p
-from rewind_nb._store._schema import read_row, restored, steps
+from rewind_nb._store._read import LAST, StepKey, p, step_rows
+from rewind_nb._store._schema import read_row, steps
 
 _IN = (steps.c.run_id == p("run_id"), steps.c.attempt == p("attempt"))
 _INSIDE = (*_IN, steps.c.path >= p("lo"), steps.c.path <= p("hi"))
@@ -23,8 +25,8 @@ _STEP = Query(
     )
 )
 _STEPS = Query(sa.select(steps).where(*_IN, steps.c.path == p("path")).order_by(steps.c.seq))
-_PATHS = Query(sa.select(steps.c.path).where(*_INSIDE).distinct())
 _ALL = Query(sa.select(steps).where(*_INSIDE).order_by(steps.c.path, steps.c.seq))
+_OF_RUN = Query(sa.select(steps).where(steps.c.run_id == p("run_id")))
 _EVERY = Query(
     sa.select(steps)
     .where(steps.c.run_id == p("run_id"), steps.c.path != "")
@@ -45,9 +47,16 @@ def step_at(connection: sa.Connection, key: StepKey) -> StepRow | None:
 def task_step(
     connection: sa.Connection, run_id: str, attempt: int, path: str, action: str, visit: int
 ) -> StepRow | None:
-    """The step of a task at (path, action, visit)."""
+    """The step of a task at (path, action, visit).
+
+    Raises:
+        StoreCorruptError: there is none, and the run lacks a step.
+    """
     found = _STEP(connection, run_id=run_id, attempt=attempt, path=path, action=action, visit=visit)
-    return read_row(StepRow, found[0]) if found else None
+    if found:
+        return read_row(StepRow, found[0])
+    check_steps(raw(connection), run_id)
+    return None
 
 
 def task_steps(connection: sa.Connection, run_id: str, attempt: int, path: str) -> list[StepRow]:
@@ -56,14 +65,13 @@ def task_steps(connection: sa.Connection, run_id: str, attempt: int, path: str) 
     return [read_row(StepRow, stored) for stored in found]
 
 
-def paths_inside(connection: sa.Connection, run_id: str, attempt: int, place: str) -> list[str]:
-    """The paths of every task inside the step at *place*, however deep."""
-    found = _PATHS(connection, run_id=run_id, attempt=attempt, lo=f"{place}[", hi=f"{place}[{LAST}")
-    return [restored(path) for (path,) in found]
-
-
 def steps_inside(connection: sa.Connection, run_id: str, attempt: int, place: str) -> list[StepRow]:
-    """Every step of every task inside the step at *place*, however deep."""
+    """Every step of every task inside the step at *place*, however deep.
+
+    Raises:
+        StoreCorruptError: the run lacks a step.
+    """
+    check_steps(raw(connection), run_id)
     found = _ALL(connection, run_id=run_id, attempt=attempt, lo=f"{place}[", hi=f"{place}[{LAST}")
     return [read_row(StepRow, stored) for stored in found]
 
@@ -71,3 +79,24 @@ def steps_inside(connection: sa.Connection, run_id: str, attempt: int, place: st
 def steps_in_tasks(connection: sa.Connection, run_id: str) -> list[StepRow]:
     """Every step of every task of a run, every attempt."""
     return [read_row(StepRow, stored) for stored in _EVERY(connection, run_id=run_id)]
+
+
+def attempts(connection: sa.Connection, run_id: str) -> list[StepRow]:
+    """Every attempt at the run's own steps.
+
+    Raises:
+        StoreCorruptError: one is missing.
+    """
+    check_steps(raw(connection), run_id)
+    return step_rows(connection, run_id, 0, 1 << 62, every_attempt=True)
+
+
+def every_step(connection: sa.Connection, run_id: str) -> list[StepRow]:
+    """Every attempt at every step of a run, and of its tasks.
+
+    Raises:
+        StoreCorruptError: one is missing.
+    """
+    check_steps(raw(connection), run_id)
+    found = _OF_RUN(connection, run_id=run_id)
+    return [read_row(StepRow, stored) for stored in found]

@@ -22,19 +22,11 @@ from rewind_nb._model import ArtifactRow, CallRow, ErrorInfo, RunRow, StepRow, U
 from rewind_nb.errors import StoreCorruptError
 
 APPLICATION_ID = 0x52574E42  # "RWNB", in the file's header
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 RUN_TIP = (
-    "status",
-    "owner",
-    "tail",
-    "halts",
-    "next_action",
-    "note",
-    "ended_at",
-    "root",
-    "containers",
-)
+    "status", "owner", "tail", "halts", "next_action", "note", "ended_at", "root", "containers",
+)  # fmt: skip
 
 metadata = sa.MetaData()
 
@@ -50,8 +42,18 @@ def storable(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The text that `storable` made bytes of; any other value itself."""
-    return value.decode("utf-8", "surrogatepass") if type(value) is bytes else value
+    """The text that `storable` made bytes of; any other value itself.
+
+    Raises:
+        UnicodeDecodeError: `storable` makes no such bytes: a query for the text that they
+            spell would not find the row.
+    """
+    if type(value) is not bytes:
+        return value
+    text = value.decode("utf-8", "surrogatepass")
+    if storable(text) != value:
+        raise UnicodeDecodeError("utf-8", value, 0, len(value), "bytes where text is stored")
+    return text
 
 
 def _columns(record: type, primary: tuple[str, ...]) -> list[sa.Column[Any]]:

@@ -16,8 +16,9 @@ from rewind_nb._model import RunRow
 from rewind_nb._store import _read
 from rewind_nb._store._batch import Batch
 from rewind_nb._store._contents import Content, Recent, read_content
-from rewind_nb._store._engine import Database
+from rewind_nb._store._engine import Database, raw
 from rewind_nb._store._file import MEMORY, find_path
+from rewind_nb._store._ledger import check_runs
 from rewind_nb._store._verify import VerifyReport, verify_store
 from rewind_nb._store._writer import Writer
 from rewind_nb.errors import (
@@ -45,19 +46,18 @@ class Store:
     forked process.
 
     Args:
-        path: a file; ``":memory:"`` for a store that dies with the object; None to find one
-            like git does (`REWIND_STORE`, the nearest ``.rewind/runs.db`` upward, else it is
-            created here).
+        path: a file, which the first run recorded creates where there is none; ``":memory:"``
+            for a store that dies with the object; None to find one like git does
+            (`REWIND_STORE`, the nearest ``.rewind/runs.db`` upward, else one here).
         read_only: open to read: no run can be recorded, and the file does not change. Where
             its folder can be written, SQLite keeps two files beside it while it is open.
 
     Raises:
         StoreFormatError: the file is not a rewind_nb store.
         StoreVersionError: it was written by a newer rewind_nb.
-        StoreReadOnlyError: it cannot be created or opened there.
+        StoreReadOnlyError: it cannot be written.
         StoreCorruptError: it is damaged.
-        StoreFullError: there is no space to create it.
-        StoreNotFoundError: there is none to read.
+        StoreNotFoundError: *read_only*, and there is none; else whatever reads says so.
 
     Example:
         >>> store = Store(":memory:")
@@ -94,10 +94,11 @@ class Store:
     # -- writing (for the recorder) ---------------------------------------------------
 
     def submit(self, batch: Batch, *, durable: bool = False, wake: bool = True) -> Future[None]:
-        """Queue a batch; see `Writer.submit`.
+        """Queue a batch; see `Writer.submit`. The first one creates the file.
 
         Raises:
-            StoreReadOnlyError: the store was opened to read.
+            StoreReadOnlyError: the store was opened to read, or its folder cannot be written.
+            StoreFullError: there is no space to create it.
         """
         if self.read_only:
             raise StoreReadOnlyError(
@@ -105,6 +106,7 @@ class Store:
                 "Open it with Store(path) to record into it.",
                 path=str(self.path),
             )
+        self._database.open(create=True)
         return self._writer.submit(batch.statements(self._recent), durable=durable, wake=wake)
 
     def flush(self) -> None:
@@ -114,10 +116,19 @@ class Store:
 
     # -- reading ----------------------------------------------------------------------
 
+    @property
+    def exists(self) -> bool:
+        """Whether it is there; a file is from the first run on that is recorded in it."""
+        return self.path is None or self.path.exists()
+
     def read(
         self, query: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run one of the queries of `_read` on a connection that sees a single moment."""
+        """Run one of the queries of `_read` on a connection that sees a single moment.
+
+        Raises:
+            StoreNotFoundError: nothing was recorded there yet.
+        """
         with self._database.reading() as connection:
             return query(connection, *args, **kwargs)
 
@@ -143,6 +154,7 @@ class Store:
         Raises:
             RunNotFoundError: there is none; the message lists the nearest.
             AmbiguousIdError: there are several; the message lists them.
+            StoreCorruptError: there is none, and a run that was recorded is missing.
         """
         if not isinstance(id_prefix, str):
             raise RunNotFoundError(
@@ -153,6 +165,7 @@ class Store:
         if id_prefix in ids or len(ids) == 1:
             return id_prefix if id_prefix in ids else ids[0]
         if not ids:
+            self.read(lambda connection: check_runs(raw(connection)))
             near = did_you_mean(id_prefix, reversed(self.read(_read.run_ids)))
             raise RunNotFoundError(
                 f"No run with the id {id_prefix!r} in {self!r}. {near}", run_id=id_prefix
@@ -218,7 +231,7 @@ class Store:
 
     def tree(self) -> nx.DiGraph[str]:
         """The runs as a forest of forks: an edge from each parent to each of its forks."""
-        from rewind_nb._run import fork_tree
+        from rewind_nb._graphs import fork_tree
 
         return fork_tree(self.runs())
 
@@ -226,9 +239,14 @@ class Store:
         """Re-derive every hash of the store from its bytes, and check what refers to what.
 
         Damage is reported, not raised.
+
+        Raises:
+            StoreNotFoundError: it is not there.
+            StoreFullError: what waits to be committed finds no space.
+            StoreError: it cannot be read; the subclass says why.
         """
         self.flush()
-        return self.read(verify_store)
+        return self.read(verify_store, self.path)
 
     def __repr__(self) -> str:
         return f"Store({(MEMORY if self.path is None else str(self.path))!r})"

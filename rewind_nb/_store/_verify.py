@@ -7,22 +7,26 @@ row is missing. Damage is collected, never raised: a report on a damaged store i
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
+from rewind_nb._describe import displayed
 from rewind_nb._model import CallRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._chain import chain_at, tail_end
 from rewind_nb._store._contents import damaged, damaged_blob
 from rewind_nb._store._engine import raw
+from rewind_nb._store._errors import name_error
 from rewind_nb._store._ledger import missing_rows
 from rewind_nb._store._verify_runs import wrong_runs
 from rewind_nb._store._verify_values import wrong_blobs, wrong_values
-from rewind_nb.errors import StoreCorruptError
+from rewind_nb.errors import StoreCorruptError, StoreFullError, StoreReadOnlyError
 
 __all__ = ["VerifyReport", "chain_at", "tail_end", "verify_store"]
 
@@ -61,29 +65,37 @@ class VerifyReport:
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.checked.items())
         found = "ok" if self.ok else f"{len(self.problems)} problems, first: {self.problems[0]}"
-        return f"VerifyReport({found}; checked {counts})"
+        return displayed(f"VerifyReport({found}; checked {counts})")
 
 
-def verify_store(connection: sa.Connection) -> VerifyReport:
-    """Check SQLite's own structure, every row, value and blob, every chain and root."""
+def verify_store(connection: sa.Connection, path: Path | None = None) -> VerifyReport:
+    """Check SQLite's own structure, every row, value and blob, every chain and root.
+
+    Args:
+        path: where the store is, None for memory.
+
+    Raises:
+        StoreError: it cannot be read here and now, which says nothing of what is in it.
+    """
     opened = raw(connection)
     seen = _Seen()
     problems: list[str] = []
-    _count(problems, _pages(opened))
-    _count(problems, _tables(opened))
+    count = functools.partial(_count, problems, path)
+    count(_pages(opened))
+    count(_tables(opened))
     checked = {
-        "rows": _count(problems, seen.rows(opened)),
-        "values": _count(problems, seen.values(opened)),
-        "blobs": _count(problems, seen.blobs(opened)),
-        "runs": _count(problems, wrong_runs(connection)),
+        "rows": count(seen.rows(opened)),
+        "values": count(seen.values(opened)),
+        "blobs": count(seen.blobs(opened)),
+        "runs": count(wrong_runs(connection)),
     }
-    _count(problems, seen.references())
-    _count(problems, seen.answers(opened))
-    _count(problems, missing_rows(opened))
+    count(seen.references())
+    count(seen.answers(opened))
+    count(missing_rows(opened))
     return VerifyReport(checked, tuple(dict.fromkeys(problems)))
 
 
-def _count(problems: list[str], checks: Checks) -> int:
+def _count(problems: list[str], path: Path | None, checks: Checks) -> int:
     """How many things there are; what is wrong with them is added to *problems*."""
     count = 0
     try:
@@ -91,8 +103,12 @@ def _count(problems: list[str], checks: Checks) -> int:
             count += 1
             if problem is not None:
                 problems.append(problem)
-    except Exception as error:  # noqa: BLE001  (damage has many faces, and each is a finding)
-        name = "SQLite" if isinstance(error, sqlite3.Error) else type(error).__name__
+    except Exception as error:  # damage has many faces, and each is a finding
+        is_sqlite = isinstance(error, sqlite3.Error)
+        named = name_error(error, path) if is_sqlite else None
+        if isinstance(named, StoreFullError | StoreReadOnlyError):  # of the disk, not the store
+            raise named from error
+        name = "SQLite" if is_sqlite else type(error).__name__
         problems.append(f"No more of this kind can be read. {name}: {error}.")
     return count
 
@@ -148,9 +164,9 @@ class _Seen:
             pairs = (row.inputs, row.reads, row.writes, row.state or (), after)
             self._want(name, row.result, row.override, *_hashes(*pairs))
         elif isinstance(row, CallRow):
-            if row.playable:
-                identity = (row.branch, row.fingerprint, row.n, row.epoch)
-                self.calls[*step, row.idx] = identity
+            if row.playable and row.kind in schema.PLAYABLE:
+                home = schema.PLAYABLE[row.kind].name
+                self.calls[*step, row.idx] = (home, row.branch, row.fingerprint, row.n, row.epoch)
             self.within[step] = f"{name} has calls, and"
             self._want(f"Call {row.idx} of {name.lower()}", row.request, row.key, row.response)
         else:
@@ -188,12 +204,22 @@ class _Seen:
         names = ", ".join(("place", "fingerprint", "n", "epoch", *schema.STEP_KEY, "idx"))
         for table in {t.name: t for t in schema.PLAYABLE.values()}.values():
             for found in opened.execute(f"SELECT {names} FROM {table.name}"):  # noqa: S608
-                place, *identity, run_id, path, seq, attempt, idx = map(schema.restored, found)
-                at = self.steps.get((run_id, path, seq, attempt))
-                branch, *answers = self.calls.get((run_id, path, seq, attempt, idx), (None,))
-                same = answers == identity and place == f"{at}{branch}"
+                *_, run_id, _path, seq, _attempt, idx = found
                 offers = f"Table {table.name} offers call {idx} of step {seq} of run {run_id}"
+                same = self._is_answer(table.name, found)
                 yield None if same else f"{offers} as an answer that it is not."
+
+    def _is_answer(self, table: str, found: tuple[Any, ...]) -> bool:
+        try:
+            place, *identity, run_id, path, seq, attempt, idx = map(schema.restored, found)
+        except UnicodeDecodeError:
+            return False
+        at = self.steps.get((run_id, path, seq, attempt))
+        offer = self.calls.get((run_id, path, seq, attempt, idx))
+        if offer is None:
+            return False
+        home, branch, *answers = offer
+        return home == table and answers == identity and place == f"{at}{branch}"
 
 
 def _hashes(*pairs: Iterable[tuple[str, str | None]]) -> Iterator[str | None]:

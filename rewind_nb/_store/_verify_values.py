@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rewind_nb._store._contents import damaged, damaged_blob
+from rewind_nb._store._contents import damaged, damaged_blob, is_blob
 from rewind_nb._store._delta import apply, first_edit
 from rewind_nb.errors import StoreCorruptError
 
@@ -34,9 +34,15 @@ def wrong_values(raw: sqlite3.Connection) -> Iterator[tuple[str, StoreCorruptErr
     """The hash of every value there is, with what is wrong with it."""
     made_from: dict[int | None, list[int]] = defaultdict(list)
     left: dict[int, str] = {}
-    for number, base, digest in raw.execute("SELECT id, base, hash FROM contents"):
+    depths: dict[int | None, int] = {None: -1}
+    wrong: set[int] = set()
+    rows = "SELECT id, base, hash, depth FROM contents ORDER BY id"  # a base has a lower id
+    for number, base, digest, depth in raw.execute(rows):
         made_from[base].append(number)
-        left[number] = digest.hex()
+        left[number] = digest.hex() if type(digest) is bytes else str(digest)
+        depths[number] = depths.get(base, -1) + 1
+        if type(digest) is not bytes or depth != depths[number]:
+            wrong.add(number)
     for whole in made_from.pop(None, []):
         pending = [_Pending(whole, _body(raw, whole), None, 0, hashlib.sha256())]
         while pending:
@@ -45,7 +51,8 @@ def wrong_values(raw: sqlite3.Connection) -> Iterator[tuple[str, StoreCorruptErr
             found, following = _derive(item, bodies)
             pending += following
             digest = left.pop(item.id)
-            yield digest, None if found == digest else damaged(digest, missing=False)
+            sound = found == digest and item.id not in wrong
+            yield digest, None if sound else damaged(digest, missing=False)
     for digest in left.values():  # what it is made from is gone
         yield digest, damaged(digest, missing=False)
 
@@ -82,12 +89,13 @@ def _first_edit(body: bytes) -> int:
 
 
 def _body(raw: sqlite3.Connection, number: int) -> bytes:
-    body: bytes = raw.execute("SELECT body FROM contents WHERE id = ?", (number,)).fetchone()[0]
-    return body
+    body = raw.execute("SELECT body FROM contents WHERE id = ?", (number,)).fetchone()[0]
+    return body if type(body) is bytes else b""  # which is the encoding of no value
 
 
 def wrong_blobs(raw: sqlite3.Connection) -> Iterator[tuple[str, StoreCorruptError | None]]:
     """The hash of every artifact's bytes there is, with what is wrong with them."""
     for sha256, body in raw.execute("SELECT sha256, body FROM blobs"):
-        wrong = hashlib.sha256(body).hexdigest() != sha256
-        yield sha256, damaged_blob(sha256, missing=False) if wrong else None
+        name = str(sha256)
+        sound = is_blob(body, sha256)
+        yield name, None if sound else damaged_blob(name, missing=False)

@@ -138,8 +138,16 @@ class Writer:
         return item.commit
 
     def flush(self) -> None:
-        """Wait until everything submitted is committed."""
-        self.submit([]).result()
+        """Wait until everything submitted is committed.
+
+        Raises:
+            StoreError: it could not be, or the store cannot be used any more.
+        """
+        with self._wake:
+            waits = bool(self._waiting) or self._busy
+        if waits:
+            self.submit([]).result()
+        self._database.check(to_read=True)
         with self._wake:
             self._raise_unseen()
 
@@ -224,6 +232,8 @@ class Writer:
         with self._database.turn():
             if self._raw is None:
                 self._raw = self._database.writing()
+            if self._raw.in_transaction:  # in memory: that of a reader, which was interrupted
+                self._raw.execute("ROLLBACK")
             durable = any(item.durable for item in group)
             self._raw.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             wrong: dict[Commit, Exception] = {}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from rewind_nb._codec._trail import MAX_DEPTH
 from rewind_nb._secrets import (
     MASK,
     SECRET_HEADERS,
@@ -25,6 +26,7 @@ from rewind_nb._secrets import (
     safe_url,
 )
 from rewind_nb.capture._inflate import inflated
+from rewind_nb.capture.wire._json import is_deeper
 
 KEPT_HEADERS: tuple[str, ...] = (
     "accept",
@@ -44,6 +46,7 @@ KEPT_HEADERS: tuple[str, ...] = (
 """The headers that change an answer; no others are part of a request."""
 
 COOKIE_IS_SECRET = 16  # characters; shorter ones are settings, and occur in ordinary data
+AROUND = 8  # levels, at most, around the body of a request where it is stored
 _LOOPBACK = ("localhost", "::1")
 _AMBIGUOUS = ("key", "auth")  # names of credentials, and of much else
 FORM = "application/x-www-form-urlencoded"
@@ -166,7 +169,7 @@ def _body(request: HttpRequest, boundary: bytes | None) -> Any:
         parsed = json.loads(content, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         return content
-    return _sorted(parsed)
+    return content if is_deeper(parsed, MAX_DEPTH - AROUND) else _sorted(parsed)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

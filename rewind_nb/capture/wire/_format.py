@@ -6,13 +6,12 @@ way to read an answer and one way to put another text into it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewind_nb._model import Usage
 from rewind_nb.capture.wire._checking import Checking
-from rewind_nb.capture.wire._json import strict_json
+from rewind_nb.capture.wire._json import copied, strict_json
 from rewind_nb.capture.wire._sse import payloads
 from rewind_nb.capture.wire._wire import Reading
 
@@ -48,10 +47,11 @@ class Format(Checking):
 
     def answer(self, recorded: Any, value: str | Mapping[str, Any], url: str, body: Any) -> Body:
         if not isinstance(value, str):
-            return copy.deepcopy(dict(value))
+            given: Body = copied(dict(value))
+            return given
         if not self.is_answer(recorded):
             return self.with_text(self.scaffold(self.model(url, body) or ""), value)
-        frame: Body = copy.deepcopy(recorded)
+        frame: Body = copied(recorded)
         reading = self.read(recorded)
         same = reading is not None and reading.text == value
         return frame if same else self.with_text(frame, value)

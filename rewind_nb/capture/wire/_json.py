@@ -10,7 +10,9 @@ from rewind_nb.capture.wire._wire import ToolCall
 
 __all__ = [
     "added",
+    "copied",
     "count",
+    "is_deeper",
     "is_text",
     "member",
     "objects",
@@ -19,6 +21,9 @@ __all__ = [
     "text",
     "tool_call",
 ]
+
+
+_PRINTED = 1 << 2048  # no limit of an interpreter is lower
 
 
 def strict_json(source: str) -> Any:
@@ -73,6 +78,43 @@ def _finite(digits: str) -> float:
     return number
 
 
+def copied(tree: Any) -> Any:
+    """A JSON value with lists and dicts of its own, however deeply they are nested.
+
+    Example:
+        >>> given = {"a": [1]}
+        >>> copied(given) == given, copied(given)["a"] is given["a"]
+        (True, False)
+    """
+    top: list[Any] = [tree]
+    left: list[Any] = [top]
+    while left:
+        node = left.pop()
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(item, dict | list):
+                node[key] = fresh = item.copy()
+                left.append(fresh)
+    return top[0]
+
+
+def is_deeper(tree: Any, levels: int) -> bool:
+    """Whether a JSON value is nested in more lists and dicts than *levels*.
+
+    Example:
+        >>> is_deeper([[1]], 1), is_deeper([[1]], 2), is_deeper("text", 0)
+        (True, False, False)
+    """
+    layer = [tree]
+    for _ in range(levels + 1):
+        layer = [node for node in layer if isinstance(node, dict | list)]
+        if not layer:
+            return False
+        layer = [
+            child for node in layer for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return True
+
+
 def member(value: Any, *path: str) -> dict[str, Any]:
     """The object at *path*, an empty one where there is none.
 
@@ -115,10 +157,13 @@ def is_text(part: Any, kind: str = "text") -> bool:
 
 
 def count(counts: dict[str, Any], *names: str) -> int | None:
-    """The first of these that is a count; what is absent or no count is unknown."""
+    """The first of these that is a count; what is absent or no count is unknown.
+
+    One of many hundreds of digits is no count: there are ints that Python refuses to print.
+    """
     for name in names:
         value = counts.get(name)
-        if type(value) is int and value >= 0:
+        if type(value) is int and 0 <= value < _PRINTED:
             return value
     return None
 

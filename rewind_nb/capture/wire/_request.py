@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from rewind_nb.capture.wire._json import is_text, same, text
+from rewind_nb.capture.wire._json import copied, is_text, same, text
 from rewind_nb.capture.wire._messages import Shape
 from rewind_nb.errors import OverrideError
 
@@ -65,15 +64,15 @@ class Requests:
             return self.model(url, request)
         if kind == "temperature":
             return self.settings(request).get("temperature")
-        return copy.deepcopy(self.messages(request) if kind == "messages" else request)
+        return copied(self.messages(request) if kind == "messages" else request)
 
     def changed(self, kind: str, value: Any, url: str, body: Any) -> tuple[str, Any]:
-        request = copy.deepcopy(self._object(kind, body))
+        request = copied(self._object(kind, body))
         if kind == "params":
             return url, _merged(request, value)
         if self._equals_recorded(kind, value, self.part(kind, url, request)):
             return url, request
-        value = copy.deepcopy(value)
+        value = copied(value)
         if kind == "prompt":
             self.set_prompt(request, value)
         elif kind == "messages":
@@ -169,5 +168,5 @@ def _merged(body: dict[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
         if setting is None:
             body.pop(name, None)
         else:
-            body[name] = copy.deepcopy(setting)
+            body[name] = copied(setting)
     return body
