@@ -1,4 +1,8 @@
-"""Overrides in words, the same wherever a fork is listed."""
+"""Values, errors and overrides in words, the same wherever they are shown.
+
+What a value or an error says is anybody's text: no secret is in it, and nothing that a
+terminal would obey.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,19 @@ from typing import Any
 from rewind_nb import _patch
 from rewind_nb._model import Override
 from rewind_nb._secrets import redact
+from rewind_nb._visible import visible
 
 WIDTH = 60
+
+
+def displayed(text: str) -> str:
+    r"""A text as it may be shown on one line, without secrets and with nothing hidden in it.
+
+    Example:
+        >>> print(displayed("a\n\x1bb"))
+        a\n\x1bb
+    """
+    return visible(redact(text))
 
 
 def describe_override(override: Override) -> str:
@@ -18,7 +33,7 @@ def describe_override(override: Override) -> str:
         >>> describe_override(Override("state", {"city": "Bern"}))
         "state city = 'Bern'"
     """
-    words = redact(_words(override))
+    words = displayed(_words(override))
     return f"{words} (callback)" if override.callback else words
 
 
@@ -38,6 +53,11 @@ def _words(override: Override) -> str:
     if kind in ("params", "tool_args"):
         name = kind.replace("_", " ")
         return f"{name}{which}: " + "; ".join(f"{k} = {short(v)}" for k, v in value.items())
+    if kind == "action":
+        return "; ".join(f"action {k} = {told['name']}" for k, told in value.items())
+    if kind == "code":
+        edits = [f"code of {', '.join(value['actions'])}"] if value["actions"] else []
+        return "; ".join([*edits, *value["graph"]]) or "code unchanged"
     return f"{kind.replace('_', ' ')}{which} = {short(value)}"
 
 
@@ -48,7 +68,7 @@ def short(value: Any, width: int = WIDTH) -> str:
         >>> short("a" * 100, width=10)
         "'aaaaaa..."
     """
-    text = redact(_line(value))  # before it is cut: half a key is not recognised
+    text = displayed(_line(value))  # before it is cut: half a key is not recognised
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -58,6 +78,51 @@ def _line(value: Any) -> str:
     except Exception as error:  # noqa: BLE001  (a user's __repr__ may do anything)
         return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
     return f"{type(value).__name__}(...)" if " at 0x" in text else text
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, without secrets; what can be said of it where it says nothing.
+
+    Example:
+        >>> said(ValueError("no rows"))
+        'no rows'
+        >>> class Broken(Exception):
+        ...     def __str__(self):
+        ...         return self.missing
+        >>> said(Broken("no rows"))
+        "<Broken('no rows'): its str raised AttributeError>"
+    """
+    try:
+        return redact(str(error))
+    except Exception as broken:  # noqa: BLE001  (a user's __str__ may do anything)
+        given = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # its own may raise
+        args = ", ".join(map(_line, given))
+        name, raised = type(error).__name__, type(broken).__name__
+        return redact(f"<{name}({args}): its str raised {raised}>")
+
+
+def notes_on(error: BaseException | None) -> list[str]:
+    """The notes on an exception.
+
+    Example:
+        >>> notes_on(ValueError("no rows"))
+        []
+    """
+    try:
+        notes = getattr(error, "__notes__", ())
+        return [note for note in notes if isinstance(note, str)]
+    except Exception:  # noqa: BLE001  (they may be anything)
+        return []
+
+
+def error_line(error: BaseException) -> str:
+    """An exception with its class, on one line and without secrets.
+
+    Example:
+        >>> error_line(ValueError("no rows"))
+        'ValueError: no rows'
+    """
+    return " ".join(f"{redact(type(error).__name__)}: {said(error)}".split())
 
 
 def plural(count: int, noun: str) -> str:

@@ -13,15 +13,14 @@ would be scrubbed out of ordinary data; a `Secret` masks them all the same.
 
 from __future__ import annotations
 
-import base64
 import hmac
-import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
+from rewind_nb._forms import bare, encodings, half_masked, readings, spelled
 from rewind_nb.errors import ConfigError
 
 __all__ = [
@@ -153,57 +152,48 @@ def secret_problem(value: object) -> str | None:
 class _Registry:
     """The registered values, ready for scanning. Readers take no lock."""
 
-    __slots__ = ("lock", "masked", "needles", "plain", "values")
+    __slots__ = ("bare", "lock", "masked", "needles", "odd", "values")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.values: frozenset[str] = frozenset()
-        self.plain: tuple[str, ...] = ()  # raw and JSON-escaped: what a store may hold
         self.needles: tuple[str, ...] = ()  # every encoding, longest first
+        self.bare: tuple[bytes, ...] = ()  # what is looked for in `readings`
+        self.odd: tuple[bytes, ...] = ()  # in bytes as they are: little else than backslashes
         self.masked: tuple[tuple[str, re.Pattern[str]], ...] = ()
 
     def add(self, value: str) -> None:
         with self.lock:
             if value in self.values:
                 return
-            forms = _encodings(value)
-            self.plain = tuple(dict.fromkeys((*self.plain, value, *_json_forms(value))))
+            forms = encodings(value)
             self.needles = tuple(sorted({*self.needles, *forms}, key=len, reverse=True))
+            for form in map(str.encode, forms):
+                rest = bare(form)
+                if len(rest) < MIN_REGISTERED:
+                    self.odd = _shortest((*self.odd, form))
+                else:
+                    self.bare = _shortest((*self.bare, rest))
             if len(value) >= MIN_HALF_MASKED:
-                self.masked = tuple(dict.fromkeys((*self.masked, _half_masked(value))))
+                self.masked = tuple(dict.fromkeys((*self.masked, half_masked(value))))
             self.values |= {value}  # last: who finds it there may rely on the rest
 
-
-def _json_forms(value: str) -> tuple[str, str]:
-    escaped = json.dumps(value)[1:-1]
-    return escaped, escaped.replace("/", "\\/")
-
-
-def _encodings(value: str) -> set[str]:
-    percent = quote(value, safe="")
-    lower = re.sub("%..", lambda match: match[0].lower(), percent)
-    return {value, percent, lower, *_json_forms(value), *_base64_forms(value.encode())}
+    def occurs_in(self, data: bytes) -> bool:
+        """Whether a form of a registered value is in these bytes."""
+        for text in readings(data):
+            for needle in self.bare:
+                if needle in text:
+                    return True
+        return any(needle in data for needle in self.odd)
 
 
-def _base64_forms(value: bytes) -> set[str]:
-    """What base64 of any longer text must contain, at each of the three alignments.
-
-    Leading and trailing characters that also depend on the neighbours are cut.
-    """
-    forms = {base64.b64encode(value).decode(), base64.urlsafe_b64encode(value).decode()}
-    for offset, skip in ((0, 0), (1, 2), (2, 3)):
-        whole = (offset + len(value)) * 8 // 6
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            forms.add(encode(bytes(offset) + value).decode()[skip:whole])
-    return forms
-
-
-def _half_masked(value: str) -> tuple[str, re.Pattern[str]]:
-    """Providers echo `sk-proj-****abcd`: even the ends of a key are not to be shown."""
-    start = value[:8]
-    word = r"[^\s\"'<>,;]"
-    mask = r"(?:\*{3}|\.{3}|…|•)"
-    return start, re.compile(f"{re.escape(start)}{word}{{0,40}}?{mask}{word}{{0,80}}")
+def _shortest(needles: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Those that no other is a part of: where one of the others is, one of these is too."""
+    kept: list[bytes] = []
+    for needle in sorted(set(needles), key=len):
+        if not any(part in needle for part in kept):
+            kept.append(needle)
+    return tuple(kept)
 
 
 _registry = _Registry()
@@ -223,22 +213,31 @@ def register_secret(value: str) -> None:
 
 
 def redact(text: str) -> str:
-    """A text without any registered secret: raw, URL-encoded, base64, JSON-escaped or half-masked.
+    r"""A text without any registered secret, however it is written.
 
-    Cut a text only after it was redacted: half a key is not recognised.
+    That is raw, URL-encoded, base64, with escapes of JSON (any character, at any depth) or
+    half-masked. Cut a text only after it was redacted: half a key is not recognised.
 
     Example:
         >>> register_secret("sk-docs-example")
-        >>> redact("wrong key: sk-docs-example")
-        'wrong key: ***'
+        >>> redact("wrong key: sk-docs-example"), redact(r'{"key": "sk\u002ddocs-example"}')
+        ('wrong key: ***', '{"key": "***"}')
     """
-    for needle in _registry.needles:
-        if needle in text:
-            text = text.replace(needle, MASK)
+    if contains_secret(text):
+        text = _scrubbed(text)
     for start, pattern in _registry.masked:
         if start in text:
             text = pattern.sub(MASK, text)
     return text
+
+
+def _scrubbed(text: str) -> str:
+    for needle in _registry.needles:
+        text = text.replace(needle, MASK)
+    for form in _registry.bare:
+        if contains_secret(text):
+            text = spelled(form.decode()).sub(MASK, text)
+    return MASK if contains_secret(text) else text
 
 
 def redact_bytes(data: bytes) -> bytes:
@@ -249,16 +248,16 @@ def redact_bytes(data: bytes) -> bytes:
 
 
 def contains_secret(data: bytes | str) -> bool:
-    """Whether a registered secret occurs, raw or JSON-escaped.
+    r"""Whether a registered secret occurs, in any of the forms that `redact` masks whole.
 
     Example:
         >>> register_secret("sk-docs-example")
-        >>> contains_secret(b'{"key": "sk-docs-example"}')
-        True
+        >>> contains_secret(rb'{"key": "sk\u002ddocs-example"}'), contains_secret("sk-docs")
+        (True, False)
     """
     if isinstance(data, str):
-        return any(needle in data for needle in _registry.plain)
-    return any(needle.encode() in data for needle in _registry.plain)
+        data = data.encode("utf-8", "surrogatepass")
+    return _registry.occurs_in(data)
 
 
 def safe_url(url: str) -> str:

@@ -132,6 +132,7 @@ def test_redact_leaves_no_encoding_of_a_registered_secret(key, before, after):
     assert key.encode() not in redact_bytes(whole.encode())
 
 
+@pytest.mark.thorough
 @given(key=keys, before=st.binary(max_size=7), after=st.binary(max_size=7))
 def test_redact_finds_a_secret_inside_base64_at_every_alignment(key, before, after):
     register_secret(key)

@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import sys
 import traceback
+from dataclasses import replace
 
-from rewind_nb._model import ErrorInfo
+from rewind_nb._describe import displayed, said
+from rewind_nb._model import ErrorInfo, StepRow
 from rewind_nb._secrets import redact
 
 
 def describe(error: BaseException, *, with_traceback: bool = False) -> ErrorInfo:
-    """The record of an exception; secrets are redacted, locals never included."""
-    raw = getattr(error, "raw", None)
-    text = "".join(traceback.format_exception(error)) if with_traceback else None
+    """The record of an exception; secrets are redacted, locals never included.
+
+    Whatever the exception's own code does when it is asked, there is a record.
+    """
+    raw = text = None
+    with contextlib.suppress(Exception):
+        raw = getattr(error, "raw", None)
+    if with_traceback:
+        with contextlib.suppress(Exception):
+            text = redact("".join(traceback.format_exception(error)))
     return ErrorInfo(
         type=redact(type_name(type(error))),
-        message=redact(str(error)),
+        message=said(error),
         raw=redact(raw) if isinstance(raw, str) else None,
-        traceback=None if text is None else redact(text),
+        traceback=text,
     )
+
+
+def scrubbed(row: StepRow) -> StepRow:
+    """The row of a step that failed, without secrets in the names that it gathered.
+
+    That a step completed can be refused where one of them holds a key. That it failed is
+    written down all the same.
+    """
+    return replace(
+        row,
+        reads=tuple((redact(key), digest) for key, digest in row.reads),
+        tasks=tuple((redact(key), steps, chain) for key, steps, chain in row.tasks),
+        uncaptured=tuple(map(redact, row.uncaptured)),
+    )
+
+
+def add_note(error: BaseException, words: str) -> None:
+    """Put a note on a user's exception, which may refuse to be changed."""
+    note = displayed(words)
+    try:
+        error.add_note(note)
+    except Exception:  # noqa: BLE001  (a frozen dataclass takes no attributes)
+        with contextlib.suppress(Exception):
+            vars(error).setdefault("__notes__", []).append(note)
 
 
 def type_name(cls: type) -> str:
@@ -43,11 +77,11 @@ def revive(info: ErrorInfo) -> Exception:
     found = _find_class(info.type)
     if found is not None:
         try:
-            error: Exception | None = found(info.message)
-        except Exception:  # noqa: BLE001  (any constructor may refuse one argument)
-            error = None
-        if error is not None and str(error) == info.message:
-            return error
+            error: Exception = found(info.message)
+            if str(error) == info.message:
+                return error
+        except Exception:  # noqa: BLE001, S110  (it may refuse one argument, or to say anything)
+            pass
     return _stand_in(info, found or Exception)
 
 
