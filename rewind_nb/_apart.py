@@ -51,7 +51,7 @@ def changed_reads(pair: Pair) -> list[str]:
     before, after = pair
     if before is None or after is None or pair.shared:
         return []
-    ours, theirs = before.executed_row, after.executed_row
+    ours, theirs = before.row, after.row
     old, new = dict(ours.reads), dict(theirs.reads)
     return [
         key
@@ -63,7 +63,7 @@ def changed_reads(pair: Pair) -> list[str]:
 
 
 def found_at(pair: Pair, key: str) -> Seen:
-    rows = [s.executed_row for s in pair if s is not None]
+    rows = [s.row for s in pair if s is not None]
     looked = [dict(row.reads) for row in rows]
     return [
         (reads.get(key),) if key in reads or row.reads_all else ()
@@ -90,6 +90,16 @@ def parted_keys(pair: Pair, read: set[str]) -> list[str]:
         if ours != theirs or (key in given and ours is True):
             found.append(key)
     return found
+
+
+def way(step: Step) -> str | None:
+    """The action that followed."""
+    return (step.transition or {}).get("to")
+
+
+def looked_at(step: Step) -> dict[str, str | None]:
+    """What the conditions after a step read, None where a key was absent."""
+    return dict((step.transition or {}).get("reads", ()))
 
 
 def ended(step: Step | None) -> tuple[str, str | None] | None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from rewind_nb import _codec
 from rewind_nb._apart import changed_inputs, entering, overridden, recoded
 from rewind_nb._changes import Pair, Side
+from rewind_nb._coded import code_changes
 from rewind_nb._describe import describe_override
 from rewind_nb._label import address, label, shown
 from rewind_nb._origins import TASKS, Origin, Origins, Read
@@ -104,23 +105,36 @@ class Causes:
     def __init__(self, pairs: Sequence[Pair], nesting: Nesting) -> None:
         self.pairs = pairs
         self.origins = Origins(pairs, nesting)
+        self._shortest: list[list[_Chain | None]] = []  # by position, as far as they are known
 
     def words(self, n: int) -> str:
         """Why the two steps of a pair differ."""
-        pair = self.pairs[n]
-        causes = []
-        if overridden(pair):
-            causes.append("override")
-        elif reads := self.origins.reads(n):
+        pair, own = self.pairs[n], self.entering(n)
+        causes = ["override"] if overridden(pair) else []
+        if reads := [read for read in self.origins.reads(n) if read.key not in own]:
             causes.append(f"read {', '.join(map(self._read_words, reads))}")
         causes += self._task_words(n)
         if not overridden(pair) and (names := changed_inputs(pair)):
             causes.append(f"given other inputs: {', '.join(map(repr, names))}")
         if recoded(pair):
-            causes.append("its code changed")
+            causes.append(f"its code changed{_what_changed(pair)}")
         if not causes and pair.shown.live_calls:
             causes.append("asked anew: another answer")
         return "; ".join(causes) or "not from its reads: hidden state, clock or chance"
+
+    def parting_words(self, n: int) -> str:
+        """Why only one side took a step, where the other went another way."""
+        parting = self.origins.parting(n)
+        words = "the runs took different paths"
+        if parting is None:
+            return words
+        words += f" after {_step(self.pairs[parting.pair].shown)}"
+        own = [Origin(read.key, parting.pair) for read in parting.reads]
+        reads = (
+            repr(read.key) if read.origins == (origin,) else self._read_words(read)
+            for read, origin in zip(parting.reads, own, strict=True)
+        )
+        return f"{words}, whose conditions read {', '.join(reads)}" if own else words
 
     def given(self) -> Iterator[Given]:
         """The overrides that only one side was given, in execution order."""
@@ -147,31 +161,25 @@ class Causes:
         Every chain leads from earlier pairs to later ones, so the shortest to each pair
         follow from the shortest to those before it, and no chain is walked twice.
         """
-        shortest: dict[int, list[_Chain | None]] = {}
-        for m in self._upstream(n):
-            found = [
-                _Chain(1 + (chain.length if chain else 0), self._link(origin), chain)
-                for origin in self.origins.of(m)
-                for chain in ([None] if origin.begins else shortest[origin.pair])
-            ]
-            found.sort(key=lambda chain: chain.length)
-            starts = [None] if not found or _has_its_own_cause(self.pairs[m]) else []
-            shortest[m] = [*starts, *found][:MAX_CHAINS]
+        for m in range(len(self._shortest), n + 1):
+            self._shortest.append(self._chains_to(m))
         end = self._link(Origin(path, n))
-        return [(*(chain.links() if chain else ()), end) for chain in shortest[n]]
+        return [(*(chain.links() if chain else ()), end) for chain in self._shortest[n]]
+
+    def _chains_to(self, m: int) -> list[_Chain | None]:
+        """What leads to a pair, the shortest first; None where it starts there."""
+        found = [
+            _Chain(1 + (chain.length if chain else 0), self._link(origin), chain)
+            for origin in self.origins.of(m)
+            for chain in ([None] if origin.begins else self._shortest[origin.pair])
+        ]
+        found.sort(key=lambda chain: chain.length)
+        starts = [None] if not found or _has_its_own_cause(self.pairs[m]) else []
+        return [*starts, *found][:MAX_CHAINS]
 
     def begun(self, n: int, path: str) -> list[tuple[Link, ...]]:
         """The chain to a field that differs as it enters a pair: it begins there."""
         return [(self._link(Origin(path, n)),)]
-
-    def _upstream(self, n: int) -> list[int]:
-        """A pair and every one its differences came from, in order."""
-        seen, waiting = {n}, [n]
-        while waiting:
-            new = {o.pair for o in self.origins.of(waiting.pop()) if not o.begins} - seen
-            seen |= new
-            waiting += new
-        return sorted(seen)
 
     def _link(self, origin: Origin) -> Link:
         step = self.pairs[origin.pair].shown
@@ -234,6 +242,15 @@ def _overrides(step: Step | None) -> dict[bytes, str]:
         return {}
     given = read_overrides(step.store, step.override)
     return {_codec.encode(astuple(override)): describe_override(override) for override in given}
+
+
+def _what_changed(pair: Pair) -> str:
+    """Which functions and globals of its code, where that is known."""
+    before, after = pair
+    if before is None or after is None:
+        return ""
+    words = code_changes((before.store, before.row), (after.store, after.row))
+    return words and f" ({words})"
 
 
 def _has_its_own_cause(pair: Pair) -> bool:

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from rewind_nb import _codec, _path
 from rewind_nb._codec._reread import Pool
-from rewind_nb._describe import short
+from rewind_nb._contrast import contrast
+from rewind_nb._describe import displayed
 from rewind_nb._diff import MISSING, Delta, Known, diff_nodes, strict_equal
 from rewind_nb._divergence import Divergence
 from rewind_nb._label import address, label, shown
@@ -45,7 +46,8 @@ class Change:
             beside the state.
         before: the first run's value; MISSING where it has none.
         after: the second run's.
-        kind: ``changed``, ``added``, ``removed``, ``type`` or ``order``.
+        kind: ``changed``, ``added``, ``removed``, ``type`` or ``order``; ``failed``,
+            ``interrupted`` or ``open`` where a run has none because its step did not complete.
         cause: why, in words.
         seq: position in the second run (in the first, for a removed step); for a step of a
             task, in the task.
@@ -63,9 +65,10 @@ class Change:
     lane: str = ""
 
     @classmethod
-    def at(cls, step: Step, delta: Delta, cause: str) -> Change:
-        """A change of a step."""
-        path, before, after, kind = delta
+    def at(cls, step: Step, delta: Delta, cause: str, kind: str | None = None) -> Change:
+        """A change of a step; *kind* where it is another one than that of the values."""
+        path, before, after, of_values = delta
+        kind = kind or of_values
         return cls(step.seq, step.action, step.visit, path, before, after, kind, cause, step.path)
 
     @property
@@ -81,8 +84,8 @@ class Change:
     def __repr__(self) -> str:
         visit = f" (visit {self.visit})" if self.visit > 1 else ""
         where = shown(self.address) if self.lane else f"{self.action!r}{visit}"
-        values = f"{short(self.before)} -> {short(self.after)}"
-        return f"<Change {where} {self.path}: {values} [{self.cause}]>"
+        values = " -> ".join(contrast(self.before, self.after))
+        return displayed(f"<Change {where} {self.path}: {values} [{self.cause}]>")
 
 
 class ArtifactChange(NamedTuple):
@@ -155,12 +158,12 @@ class Comparison:
         """What two executions of a step were given and did differently, artifacts apart."""
         ours, theirs = before.row, after.row
         yield from self._mappings(before, after, dict(ours.inputs), dict(theirs.inputs), "@inputs")
+        yield from text_changes("@error", error_text(ours), error_text(theirs))
         yield from self._mappings(before, after, dict(ours.writes), dict(theirs.writes), "")
         if ours.deleted != theirs.deleted:
             yield Delta("@deleted", ours.deleted or MISSING, theirs.deleted or MISSING, "changed")
         if ours.result != theirs.result:
             yield from self._results(before, after)
-        yield from text_changes("@error", error_text(ours), error_text(theirs))
 
     def values(
         self, before: Step, after: Step, old: str | None, new: str | None, path: str
@@ -188,6 +191,12 @@ class Comparison:
         """Changes of the result, those apart that only repeat a state write of that name."""
         written = {*dict(before.row.writes), *dict(after.row.writes)}
         results = [(s, _items(self._node(s, s.row.result))) for s in (before, after)]
+        if None in (before.row.result, after.row.result) and all(
+            self._node(step, step.row.result) in (MISSING, result)
+            and all(name in written and self._repeats(step, result, name) for name in result)
+            for step, result in results
+        ):
+            return  # one did not complete: its writes say so
         told: dict[Any, bool] = {}
         for delta in self.values(before, after, before.row.result, after.row.result, RESULT):
             _, *parts = _path.parse(delta.path)

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rewind_nb._answering import other_model_note
 from rewind_nb._causes import Causes, Given, Link
 from rewind_nb._changes import ArtifactChange, Change, Outcome, Pair, Side, error_text, only_side
-from rewind_nb._describe import plural, short
+from rewind_nb._contrast import contrast
+from rewind_nb._describe import displayed, plural
 from rewind_nb._divergence import Divergence
 from rewind_nb._fields import Fields, Found
 from rewind_nb._label import label
@@ -25,7 +27,6 @@ from rewind_nb.errors import NotFoundError, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rewind_nb._call import Call
 
 __all__ = [
     "ArtifactChange",
@@ -38,6 +39,8 @@ __all__ = [
     "compare",
     "error_text",
 ]
+
+MAX_ASKING = 3  # steps named that another model answered
 
 
 class Diff:
@@ -154,19 +157,15 @@ class Diff:
 
     @cached_property
     def mismatched_models(self) -> tuple[str, ...]:
-        """Calls of the second run that another model answered than was asked.
-
-        Those in the tasks of one step are told together.
-        """
-        told: dict[tuple[int, str, Call | None], list[Step]] = {}
+        """The models of the second run that others answered for, each pair with its calls."""
+        told: dict[str, dict[int, list[Step]]] = {}  # by the run's own step
         for step in self.b.walk():
             asked = step.live_calls or step.played_calls or step.row.status == "open"
             for call in step.calls if asked and step.source != "inherited" else ():
                 if call.mismatched_model:
-                    words = f"asked {call.model}, answered by {call.answered_by}"
-                    alone = None if step.path else call
-                    told.setdefault((step.top.seq, words, alone), []).append(step)
-        return tuple(f"{_asking(steps)}: {words}" for (_, words, _), steps in told.items())
+                    words = other_model_note(call.model, call.answered_by)
+                    told.setdefault(words, {}).setdefault(step.top.seq, []).append(step)
+        return tuple(f"{words}: {_asking(list(by.values()))}" for words, by in told.items())
 
     @property
     def df(self) -> pd.DataFrame:
@@ -178,11 +177,13 @@ class Diff:
     def why(self, path: str, *, at: str | None = None) -> list[tuple[Link, ...]]:
         """The chains of observed reads from the override to a changed field.
 
-        They lead into tasks and out of them. At most 64, the shortest first: a loop that
+        They lead into tasks and out of them, and through the conditions that sent the runs
+        different ways to what only one of them did. At most 64, the shortest first: a loop that
         reads and writes two keys has exponentially many.
 
         Args:
-            path: of a change, such as ``text`` or ``report.total``.
+            path: of a change, such as ``text`` or ``report.total``; or of a field that a step
+                wrote which only one run took.
             at: the step that changed it, by its address such as ``each:2[3]/grade:1``; the
                 last that did if it is left out.
 
@@ -196,14 +197,20 @@ class Diff:
         there = [f for f in self.found if at is None or f.change.address == at]
         found = [f for f in there if f.change.path == path]
         found = found or [f for f in there if f.change.path.startswith(within)]
-        if not found:
+        alone = self._fields.written_by_one_side(path, at)
+        if not found and alone is None:
             where = f"{path!r}" if at is None else f"{path!r} of {at}"
             known = [c.path if at is None or there else c.address for c in self.changes]
             near = did_you_mean(path if at is None or there else at, dict.fromkeys(known))
             raise NotFoundError(f"Nothing changed at {where}. {near}")
-        last = found[-1]
-        chains = self._causes.begun if last.entering else self._causes.chains
-        return chains(last.pair, path)
+        if alone is not None and (not found or alone > found[-1].pair):
+            return self._causes.chains(alone, path)
+        return self.chains(found[-1], path)
+
+    def chains(self, found: Found, path: str | None = None) -> list[tuple[Link, ...]]:
+        """The chains to a change, or to another field of the same step."""
+        chains = self._causes.begun if found.entering else self._causes.chains
+        return chains(found.pair, found.change.path if path is None else path)
 
     # -- how ------------------------------------------------------------------------------
 
@@ -238,13 +245,15 @@ class Diff:
         first = "" if self.divergence is None else f"; first: {self._in_words(self.divergence)}"
         counted = f"{plural(len(self.changes), 'change')} in {plural(self.changed_steps, 'step')}"
         shared = f"{plural(self.shared_steps, 'step')} shared"
-        return f"<Diff {self.a.id} -> {self.b.id}: {counted}, {shared}{first}>"
+        told = f"<Diff {self.a.id} -> {self.b.id}: {counted}, {shared}{first}>"
+        return displayed(told)
 
     def _in_words(self, first: Divergence) -> str:
         step = first.label
         if side := only_side(first):
             return f"{step} only in {(self.a if side == 'before' else self.b).id} ({first.why})"
-        return f"{step} {first.path}: {short(first.before)} -> {short(first.after)} ({first.why})"
+        values = " -> ".join(contrast(first.before, first.after))
+        return f"{step} {first.path}: {values} ({first.why})"
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html
@@ -257,12 +266,21 @@ def compare(a: Run, b: Run) -> Diff:
     return Diff(a, b)
 
 
-def _asking(steps: list[Step]) -> str:
-    """The step, or the tasks, that asked."""
-    step, top = steps[0], steps[0].top
-    if len(steps) > 1:
-        return f"{len(steps)} calls in tasks of {label(top.seq, top.action, 1)}"
-    return step.label if step.path else label(step.seq, step.action, 1)
+def _asking(groups: list[list[Step]]) -> str:
+    """The steps, or the tasks, that asked, each group those of one step of the run."""
+    said = []
+    for steps in groups[:MAX_ASKING]:
+        step, top = steps[0], steps[0].top
+        where = step.label if step.path else label(step.seq, step.action, 1)
+        if len(steps) > 1:
+            inside = "tasks of " if any(step.path for step in steps) else ""
+            where = f"{len(steps)} calls in {inside}{label(top.seq, top.action, 1)}"
+        said.append(where)
+    more = groups[MAX_ASKING:]
+    said += [f"{plural(sum(map(len, more)), 'more call')} in {plural(len(more), 'step')}"] * bool(
+        more
+    )
+    return ", ".join(said)
 
 
 def _idle(side: Side, run: Run) -> Iterator[Given]:

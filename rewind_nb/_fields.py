@@ -9,10 +9,13 @@ from typing import NamedTuple
 from rewind_nb._apart import not_run
 from rewind_nb._causes import Causes
 from rewind_nb._changes import STEP, Change, Comparison, Pair, text_changes
-from rewind_nb._diff import Delta
+from rewind_nb._codec._reread import Pool
+from rewind_nb._diff import MISSING, Delta
+from rewind_nb._leaves import leaves
 from rewind_nb._pairs import Nesting
 from rewind_nb._path import bracket, join
-from rewind_nb._run import Run
+from rewind_nb._run import Run, Step
+from rewind_nb._store._nodes import Nodes
 from rewind_nb._store._read import StepKey
 
 ENDED = {
@@ -96,7 +99,8 @@ class Fields:
         if not pair.same or before.row.inputs != after.row.inputs:
             deltas = [*values.fields(before, after), *deltas]
         cause = self.causes.words(n) if deltas else ""
-        yield from (Change.at(pair.shown, delta, cause) for delta in deltas)
+        for delta in deltas:
+            yield Change.at(pair.shown, delta, cause, _unfinished(before, after, delta))
 
     def _entering(self, n: int, values: Comparison) -> Iterator[Change]:
         """State that differs as it enters a step without any step having written it."""
@@ -125,11 +129,11 @@ class Fields:
         """
         pair = self.pairs[n]
         side = 0 if pair.before is None else 1
-        outer, owner = self._missing(n)
+        outer, owner = self.causes.origins.partings.outermost(n)
         if owner is not None and not_run(self.pairs[owner]):
             return
         lane = self.pairs[outer].shown.path
-        last = self._last[lane][side]
+        last = self.causes.origins.partings.last[lane][side]
         task = lane if owner is not None and last is None else ""
         run = (self.before, self.after)[side]
         cause = f"no such task in {run.id}" if task else self._absence(outer, side, last)
@@ -137,12 +141,17 @@ class Fields:
         for delta in text_changes(STEP, ours, theirs):
             yield Found(Change.at(pair.shown, delta, cause), n, task=task)
 
-    def _missing(self, n: int) -> tuple[int, int | None]:
-        """The outermost pair around one that only one side has, and the one around that."""
-        owner = self.nesting.owner[n]
-        while owner is not None and None in self.pairs[owner]:
-            n, owner = owner, self.nesting.owner[owner]
-        return n, owner
+    def written_by_one_side(self, path: str, at: str | None) -> int | None:
+        """The last pair of one side only that wrote a field, or a part of it.
+
+        Args:
+            at: the address of that step, any if None.
+        """
+        for n in reversed(range(len(self.pairs))):
+            pair = self.pairs[n]
+            if None in pair and at in (None, pair.shown.address) and _wrote(pair.shown, path):
+                return n
+        return None
 
     def _absence(self, n: int, side: int, last: int | None) -> str:
         """Why a side lacks a step: it, or the task, ended before it, or went another way."""
@@ -151,18 +160,7 @@ class Fields:
         status = step.status if step and step.path else run.status
         if (last is None or n > last) and status in ENDED:
             return f"run {run.id} {ENDED[status]}"
-        return "the runs took different paths"
-
-    @cached_property
-    def _last(self) -> dict[str, tuple[int | None, int | None]]:
-        """For each trajectory, the last pair that each side has a step in."""
-        return {
-            lane: (
-                max((n for n in positions if self.pairs[n].before), default=None),
-                max((n for n in positions if self.pairs[n].after), default=None),
-            )
-            for lane, positions in self.nesting.lanes.items()
-        }
+        return self.causes.parting_words(n)
 
     @cached_property
     def _start(self) -> int:
@@ -172,6 +170,26 @@ class Fields:
     @cached_property
     def _files(self) -> tuple[Files, Files]:
         return _files(self.before), _files(self.after)
+
+
+def _unfinished(before: Step, after: Step, delta: Delta) -> str | None:
+    """How a step ended that lacks a value because it did not complete."""
+    lacking = before if delta.before is MISSING else after if delta.after is MISSING else None
+    if lacking is None or lacking.status == "complete" or delta.path.startswith("@inputs"):
+        return None
+    return lacking.status
+
+
+def _wrote(step: Step, path: str) -> bool:
+    for key, digest in step.row.writes:
+        top = join("", key)
+        if path == top:
+            return True
+        if path.startswith((f"{top}.", f"{top}[")):
+            node = Nodes(step.store, Pool()).node(digest)
+            within = (f"{path}.", f"{path}[")
+            return any(p == path or p.startswith(within) for p, _ in leaves(top, node, {}))
+    return False
 
 
 def _files(run: Run) -> Files:

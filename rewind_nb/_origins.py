@@ -29,6 +29,7 @@ from rewind_nb._apart import (
     entering,
     final_state,
     found_at,
+    looked_at,
     not_run,
     overridden,
     parted_keys,
@@ -36,6 +37,7 @@ from rewind_nb._apart import (
 )
 from rewind_nb._changes import STEP, Pair
 from rewind_nb._pairs import Nesting
+from rewind_nb._partings import Partings
 
 TASKS = "@tasks"
 """What a step made its tasks from, where that is no field."""
@@ -69,6 +71,18 @@ class Read(NamedTuple):
     made: bool = False
 
 
+class Parting(NamedTuple):
+    """Where the two sides went different ways, before a step that only one of them took.
+
+    Attributes:
+        pair: the last step of both, by position.
+        reads: what its conditions read and found to differ; empty where it ended differently.
+    """
+
+    pair: int
+    reads: tuple[Read, ...]
+
+
 class TaskChange(NamedTuple):
     """A task that came to something else on the two sides.
 
@@ -96,16 +110,15 @@ class Origins:
         self._reads: dict[int, list[Read]] = {}
         self._tasks: dict[int, list[TaskChange]] = {}
         self._made: dict[int, tuple[Origin, ...]] = {}
+        self.partings = Partings(pairs, nesting)
 
     def of(self, n: int) -> list[Origin]:
         """What earlier pairs, and the step around, account for in a pair; each once."""
         own = entering(self.pairs[n])
         found = [origin for read in self.reads(n) if read.key not in own for origin in read.origins]
         found += [origin for task in self.tasks(n) for origin in task.origins]
-        owner = self.nesting.owner[n]
-        if owner is not None and None in self.pairs[n] and None not in self.pairs[owner]:
-            lane = self.pairs[n].shown.path
-            found += self._turn(lane, n) if all(self._sides[lane]) else self.made_by(owner)
+        if None in self.pairs[n]:
+            found += self._taken_by_one_side(n)
         return list(dict.fromkeys(found))
 
     # -- what it read -----------------------------------------------------------------------
@@ -133,22 +146,6 @@ class Origins:
         if key in entering(self.pairs[owner]):
             return Read(key, (Origin(key, owner, begins=True),))
         return self._read(self.pairs[owner].shown.path, owner, key, seen)
-
-    def _turn(self, lane: str, n: int) -> Iterator[Origin]:
-        """Why a task of both sides took a step on one side only: where they parted before it."""
-        positions = self.nesting.lanes[lane]
-        for m in reversed(positions[: bisect_left(positions, n)]):
-            before, after = self.pairs[m]
-            if before is None or after is None:
-                continue
-            if ended(before) != ended(after):
-                yield Origin("@error", m)
-            looked = [dict((s.transition or {}).get("reads", ())) for s in (before, after)]
-            for key in (key for key in looked[0] if key in looked[1]):
-                ours, theirs = looked[0][key], looked[1][key]
-                if ours != theirs:
-                    yield from self._read(lane, m + 1, key, [(ours,), (theirs,)]).origins
-            return
 
     def made_by(self, n: int) -> tuple[Origin, ...]:
         """What the state of a pair's tasks was made from, where that differs."""
@@ -181,11 +178,45 @@ class Origins:
         found: dict[tuple[str, str], list[int]] = {}
         for lane, positions in self.nesting.lanes.items():
             pairs = [self.pairs[n] for n in positions]
-            read = {key for pair in pairs for s in pair if s for key, _ in s.row.reads}
+            steps = [step for pair in pairs for step in pair if step]
+            read = {key for s in steps for key in (*dict(s.row.reads), *looked_at(s))}
             for n, pair in zip(positions, pairs, strict=True):
                 for key in parted_keys(pair, read):
                     found.setdefault((lane, key), []).append(n)
         return found
+
+    # -- why only one side took it -----------------------------------------------------------
+
+    def _taken_by_one_side(self, n: int) -> Iterator[Origin]:
+        outer, owner = self.partings.outermost(n)
+        if owner is not None and not all(self._sides[self.pairs[outer].shown.path]):
+            yield from self.made_by(owner)  # the whole task is on one side only
+            return
+        parting = self.parting(outer)
+        if parting is not None and not parting.reads:
+            yield Origin("@error", parting.pair)
+        elif parting is not None:
+            yield from (origin for read in parting.reads for origin in read.origins)
+
+    def parting(self, n: int) -> Parting | None:
+        """Where a trajectory went different ways, before a pair that only one side took.
+
+        None where that does not lie in what is seen: the other side stopped there, or its
+        conditions read the same and decided otherwise.
+        """
+        m = self.partings.before(n)
+        before, after = (None, None) if m is None else self.pairs[m]
+        if m is None or before is None or after is None:
+            return None
+        if ended(before) != ended(after):
+            return Parting(m, ())
+        ours, theirs = looked_at(before), looked_at(after)
+        reads = tuple(
+            self._read(self.pairs[m].shown.path, m + 1, key, [(ours[key],), (theirs[key],)])
+            for key in ours
+            if key in theirs and ours[key] != theirs[key]
+        )
+        return Parting(m, reads) if reads else None
 
     # -- its tasks --------------------------------------------------------------------------
 

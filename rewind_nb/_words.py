@@ -16,7 +16,7 @@ from typing import Literal
 
 from rewind_nb._align import Gap, between, common_subsequence
 
-__all__ = ["word_diff"]
+__all__ = ["shared_start", "word_diff"]
 
 Change = Literal["same", "removed", "added"]
 
@@ -73,3 +73,13 @@ def _without_lonely_spaces(
         for i, j in pairs
         if not old[i].isspace() or (i - 1, j - 1) in kept or (i + 1, j + 1) in kept
     ]
+
+
+def shared_start(before: str | bytes, after: str | bytes) -> int:
+    """How many leading characters are the same; halved, for texts of many megabytes."""
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        same = before[low:middle] == after[low:middle]
+        low, high = (middle, high) if same else (low, middle - 1)
+    return low

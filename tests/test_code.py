@@ -67,6 +67,10 @@ def lab(tmp_path):
     forget()
 
 
+def said(before, after):
+    return explain(before.parts, after.parts, before.containers, after.containers)
+
+
 def plain(value):
     try:
         return json.dumps(value).encode()
@@ -115,22 +119,68 @@ def test_comments_layout_and_unrelated_code_do_not_count(lab, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "helpers", "deeper"),
+    ("text", "helpers", "deeper", "what"),
     [
-        (BASE.replace("scale * RATE", "scale + RATE"), HELPERS, DEEPER),
-        (BASE.replace("scale=2", "scale=4"), HELPERS, DEEPER),
-        (BASE.replace('"kg"', '"lb"'), HELPERS, DEEPER),
-        (BASE.replace("RATE = 3", "RATE = 4"), HELPERS, DEEPER),
-        (BASE.replace("RATE = 3", "RATE = 3.0"), HELPERS, DEEPER),
-        (BASE.replace("RATE = 3", "RATE = True"), HELPERS, DEEPER),
-        (BASE, HELPERS.replace("(x)\n", "(x) or None\n"), DEEPER),
-        (BASE, HELPERS, DEEPER.replace("x + 1", "x + 2")),
+        (BASE.replace("scale * RATE", "scale + RATE"), HELPERS, DEEPER, "its text changed"),
+        (
+            BASE.replace("scale=2", "scale=4"),
+            HELPERS,
+            DEEPER,
+            "default scale changed 2 -> 4; its text changed",
+        ),
+        (BASE.replace('"kg"', '"lb"'), HELPERS, DEEPER, "default unit changed; its text changed"),
+        (BASE.replace("RATE = 3", "RATE = 4"), HELPERS, DEEPER, "global RATE changed 3 -> 4"),
+        (BASE.replace("RATE = 3", "RATE = 3.0"), HELPERS, DEEPER, "global RATE changed 3 -> 3.0"),
+        (BASE.replace("RATE = 3", "RATE = True"), HELPERS, DEEPER, "global RATE changed 3 -> True"),
+        (BASE, HELPERS.replace("(x)\n", "(x) or None\n"), DEEPER, "helper helpers.clean changed"),
+        (BASE, HELPERS, DEEPER.replace("x + 1", "x + 2"), "helper deeper.strip changed"),
     ],
     ids=["body", "default", "keyword", "constant", "type", "bool", "helper", "two-deep"],
 )
-def test_a_change_of_what_the_code_does_counts(lab, text, helpers, deeper):
+def test_a_change_of_what_the_code_does_counts_and_is_named(lab, text, helpers, deeper, what):
     before = lab(BASE, helpers=HELPERS, deeper=DEEPER)
-    assert lab(text, helpers=helpers, deeper=deeper).digest != before.digest
+    after = lab(text, helpers=helpers, deeper=deeper)
+    assert after.digest != before.digest
+    assert said(before, after) == what
+
+
+def test_a_helper_or_class_that_is_new_or_gone_is_named_with_what_refers_to_it(lab):
+    before = lab(BASE, helpers=HELPERS, deeper=DEEPER)
+    after = lab(BASE, helpers="def clean(x): return x", deeper=DEEPER)
+    assert said(before, after) == "helper helpers.clean changed; helper deeper.strip is gone"
+    assert said(after, before) == "helper helpers.clean changed; helper deeper.strip is new"
+
+
+def test_what_a_class_or_an_object_of_another_type_changed_is_named(lab):
+    text = """
+        class Limits:
+            most = 5
+            def holds(self, x): return x < self.most
+        class Other: pass
+        limits = Limits()
+        def act(x): return Limits().holds(x), limits
+    """
+    before = lab(text)
+    assert said(before, lab(text.replace("5", "6"))) == "class Limits.most changed 5 -> 6"
+    assert said(before, lab(text.replace("<", ">"))) == "helper Limits.holds changed"
+    assert said(before, lab(text.replace("class Limits", "class Limits(dict)"))) == (
+        "class Limits changed"
+    )
+    assert said(before, lab(text.replace("limits = Limits", "limits = object"))) == (
+        "global limits changed"
+    )
+
+
+def test_only_numbers_are_kept_of_what_constants_say(lab):
+    text = """
+        KEY, COUNT, LONG, NONE = "sk-not-registered", 3, 123456789, None
+        def act(x): return KEY, COUNT, LONG, NONE
+    """
+    kept = lab(text).parts
+    assert {name: text for name, text in kept.items() if not text.startswith("#")} == {
+        "global COUNT": "3",
+        "global NONE": "None",
+    }
 
 
 def test_a_function_that_nobody_calls_does_not_count(lab):
@@ -143,8 +193,8 @@ def test_a_function_that_nobody_calls_does_not_count(lab):
 def test_the_change_is_explained_by_the_name_of_what_changed(lab):
     before = lab(BASE, helpers=HELPERS, deeper=DEEPER)
     after = lab(BASE, helpers=HELPERS, deeper=DEEPER.replace("+ 1", "+ 2"))
-    assert explain(before, after) == "deeper.strip changed"
-    assert explain(before, before) == "the same code"
+    assert said(before, after) == "helper deeper.strip changed"
+    assert said(before, before) == ""
 
 
 def test_decorators_and_annotations_count_although_the_code_object_lacks_them(lab):
@@ -430,7 +480,7 @@ def test_a_mutable_container_is_listed_with_its_content(lab):
     assert before.containers != after.containers
     assert before.digest_with(["global LIMITS"]) != after.digest_with(["global LIMITS"])
     assert before.digest_with([]) == after.digest_with([]) == before.digest
-    assert explain(before, after) == "the content of global LIMITS differs"
+    assert said(before, after) == "the content of global LIMITS differs"
 
 
 def test_what_the_given_encoding_accepts_counts_by_content(lab):
@@ -644,7 +694,7 @@ def test_a_module_imported_inside_the_function_counts_before_and_after_it_is_loa
     assert fingerprint(module.act).digest == before.digest
     del sys.path[:2]
     after = lab(text, helpers=HELPERS, deeper=DEEPER.replace("+ 1", "+ 2"))
-    assert explain(before, after) == "deeper changed"
+    assert said(before, after) == "module deeper changed"
     assert after.digest != before.digest
 
 

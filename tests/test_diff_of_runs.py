@@ -19,7 +19,7 @@ def loop(store):
 
 def test_a_run_is_identical_to_itself_and_to_its_unchanged_fork(loop):
     rw, run = loop
-    fork = rw.fork(run, 1)
+    fork = rw.fork(run, 1, reuse="none")
 
     for other in (run, fork):
         diff = rw.diff(run, other)
@@ -305,7 +305,8 @@ def test_a_step_that_only_one_side_has_is_a_cause_and_its_absence_can_be_asked_f
     assert "'n' (removed step 2 'count')" in report.cause
     assert "'log' (removed step 2 'count')" in report.cause
     for other in (diff, rw.diff(fork, run)):
-        assert other.why("@step") == [(Link(2, "count", "@step", visit=3),)]
+        led = Link(1, "count", "n", visit=2)  # what the loop's condition read
+        assert other.why("@step") == [(led, Link(2, "count", "@step", visit=3))]
     back = next(c for c in rw.diff(fork, run).changes if c.action == "report")
     assert "'n' (step 2 'count')" in back.cause
 
@@ -322,11 +323,12 @@ def test_changed_code_is_a_cause_of_its_own(store):
     alone = rw.fork(run, "second", allow_code_change=True)
     both = rw.fork(run, "first", output={"x": 5}, allow_code_change=True)
 
-    assert causes(rw.diff(run, alone)) == {("second", "y"): "its code changed"}
+    recoded = "its code changed (closure scaled.<locals>.<lambda>.factor changed 2 -> 3)"
+    assert causes(rw.diff(run, alone)) == {("second", "y"): recoded}
     diff = rw.diff(run, both)
     assert causes(diff) == {
         ("first", "x"): "override",
-        ("second", "y"): "read 'x' (step 0 'first'); its code changed",
+        ("second", "y"): f"read 'x' (step 0 'first'); {recoded}",
     }
     assert links(diff, "y") == [[("second", "y")], [("first", "x"), ("second", "y")]]
 
@@ -352,6 +354,7 @@ def spin_app(limit, turn):
     )
 
 
+@pytest.mark.thorough
 def test_a_chain_of_a_thousand_steps_is_followed_to_its_start(store):
     rw = Rewind(spin_app(1_100, lambda s: {"i": s["i"] + 1, "a": s["a"] + 1}), store=store)
     run = rw.run()
@@ -456,6 +459,117 @@ def test_the_override_of_a_step_that_only_one_side_took_is_named(loop):
     assert ("before", "count", 3, "input by = 0") in given_overrides(rw.diff(longer, shorter))
 
 
+# -- what differs because the runs took other ways ---------------------------------------
+
+PARTED = "the runs took different paths after step 0 'judge', whose conditions read 'verdict'"
+
+
+def test_the_chain_to_what_another_branch_did_leads_through_its_condition(store):
+    rw = Rewind(apps.branch_app(), store=store)
+    run = rw.run()
+    fork = rw.fork(run, "judge", state={"fare": 900})
+
+    for diff in (rw.diff(run, fork), rw.diff(fork, run)):
+        assert links(diff, "booking") == [[("judge", "verdict"), ("book", "booking")]]
+        assert links(diff, "booking.paid") == [[("judge", "verdict"), ("book", "booking.paid")]]
+        assert links(diff, "refusal") == [[("judge", "verdict"), ("refuse", "refusal")]]
+        assert [("judge", "verdict"), ("book", "booking"), ("summarise", "summary")] in links(
+            diff, "summary"
+        )
+        (taken,) = diff.why("@step", at="book:1")
+        assert [(link.action, link.path) for link in taken] == [
+            ("judge", "verdict"),
+            ("book", "@step"),
+        ]
+        assert {c.cause for c in diff.changes if c.path == "@step"} == {PARTED}
+        with pytest.raises(NotFoundError):
+            diff.why("booking.hotel")
+        with pytest.raises(NotFoundError):
+            diff.why("booking", at="refuse:1")
+
+
+def test_a_condition_on_what_an_earlier_step_wrote_leads_back_to_that_step(store):
+    i0 = step("i0", lambda _: {"x": 1}, [], ["x"])
+    i1 = step("i1", lambda _: {"m": 1}, [], ["m"])
+    left = step("left", lambda _: {"way": "same"}, [], ["way"])
+    right = step("right", lambda _: {"way": "same"}, [], ["way"])
+    app = (
+        ApplicationBuilder()
+        .with_actions(i0=i0, i1=i1, left=left, right=right)
+        .with_transitions(("i0", "i1"), ("i1", "left", expr("x == 1")), ("i1", "right"))
+        .with_entrypoint("i0")
+        .build()
+    )
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    diff = rw.diff(run, rw.fork(run, "i0", output={"x": 2}))
+
+    assert links(diff, "way") == [[("i0", "x"), ("right", "way")]]
+    assert {c.cause for c in diff.changes if c.path == "@step"} == {
+        "the runs took different paths after step 1 'i1', whose conditions read 'x' (step 0 'i0')"
+    }
+
+
+def test_a_run_that_halted_where_the_ways_had_met_again_took_no_other_way(store):
+    i0 = step("i0", lambda _: {"x": 1}, [], ["x"])
+    left = step("left", lambda _: {"y": 1}, [], ["y"])
+    right = step("right", lambda _: {"y": 2}, [], ["y"])
+    meet = step("meet", lambda _: {"m": 1}, [], ["m"])
+    last = step("last", lambda _: {"z": 1}, [], ["z"])
+    app = (
+        ApplicationBuilder()
+        .with_actions(i0=i0, left=left, right=right, meet=meet, last=last)
+        .with_transitions(
+            ("i0", "left", expr("x == 1")), ("i0", "right"), (["left", "right"], "meet"),
+            ("meet", "last"),
+        )
+        .with_entrypoint("i0")
+        .build()
+    )  # fmt: skip
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    halted = rw.fork(run, "i0", output={"x": 2}, halt_after=["meet"])
+
+    for diff, second in ((rw.diff(run, halted), "right"), (rw.diff(halted, run), "left")):
+        assert links(diff, "y") == [[("i0", "x"), (second, "y")]]
+        assert links(diff, "z") == [[("last", "z")]]
+
+
+def test_a_failure_is_why_what_comes_after_it_is_not_there(store):
+    rw, run = frail(5, store)
+    with pytest.raises(ValueError):
+        rw.fork(run, "make", output={"x": -1})
+
+    assert links(rw.diff(run, rw.last_run), "z") == [
+        [("make", "x"), ("check", "@error"), ("last", "z")]
+    ]
+
+
+def two_overrides(store):
+    """A run, and a fork of a fork of it: one override at `s1`, one at `s2`, which read `s1`'s."""
+
+    @action(reads=["y"], writes=["z"])
+    def s2(state: State, by: int) -> State:
+        return state.update(z=state["y"] * by)
+
+    s1 = step("s1", lambda _: {"y": 1}, [], ["y"])
+    s3 = step("s3", lambda s: {"q": s["z"] - 3}, ["z"], ["q"])
+    rw = Rewind(chain_app(s1, s2, s3), store=store)
+    run = rw.run(inputs={"by": 1})
+    return rw.diff(run, rw.fork(rw.fork(run, "s1", output={"y": 50}), "s2", inputs={"by": 3}))
+
+
+def test_what_was_overridden_and_read_something_changed_has_both_causes(store):
+    diff = two_overrides(store)
+
+    assert causes(diff)["s2", "z"] == "override; read 'y' (step 0 's1')"
+    assert links(diff, "z") == [[("s2", "z")], [("s1", "y"), ("s2", "z")]]
+    assert links(diff, "q") == [
+        [("s2", "z"), ("s3", "q")],
+        [("s1", "y"), ("s2", "z"), ("s3", "q")],
+    ]
+
+
 # -- steps and writes that only one side has -------------------------------------------
 
 
@@ -502,18 +616,68 @@ def test_where_a_halted_run_took_another_path_that_is_the_reason(store):
     halted = rw.fork(run, "judge", output={"verdict": "dear"}, halt_after=["refuse"])
     only = {c.action: c.cause for c in rw.diff(run, halted).changes if c.path == "@step"}
 
-    assert only == dict.fromkeys(("book", "summarise", "refuse"), "the runs took different paths")
+    assert only == dict.fromkeys(("book", "summarise", "refuse"), PARTED)
 
 
 def test_a_write_that_only_one_side_made_was_added_or_removed(store):
-    rw, run = frail(5, store)
-    with pytest.raises(ValueError):
-        rw.fork(run, "make", output={"x": -1})
-    kinds = {c.path: (c.kind, c.before, c.after) for c in rw.diff(run, rw.last_run).changes}
-    back = {c.path: c.kind for c in rw.diff(rw.last_run, run).changes}
+    i0 = step("i0", lambda _: {"x": 1}, [], ["x"])
+    i1 = step("i1", lambda s: {"y": 5} if s["x"] == 1 else {}, ["x"], [])
+    rw = Rewind(chain_app(i0, i1), store=store)
+    run = rw.run()
+    other = rw.fork(run, "i0", output={"x": 2})
+    kinds = {c.path: (c.kind, c.before, c.after) for c in rw.diff(run, other).changes}
+    back = {c.path: c.kind for c in rw.diff(other, run).changes}
 
     assert kinds["y"] == ("removed", 5, MISSING)
     assert back["y"] == "added"
+
+
+def test_what_a_failed_step_did_not_come_to_is_missing_because_it_failed(store):
+    @action(reads=["x"], writes=["y"])
+    def check(state: State) -> tuple[dict, State]:
+        if state["x"] < 0:
+            raise ValueError("less than nothing")
+        artifact("y.txt", "y")
+        return {"z": 1}, state.update(y=state["x"])
+
+    rw = Rewind(chain_app(step("make", lambda _: {"x": 5}, [], ["x"]), check), store=store)
+    run = rw.run()
+    with pytest.raises(ValueError):
+        rw.fork(run, "make", output={"x": -1})
+
+    for diff, side in ((rw.diff(run, rw.last_run), "before"), (rw.diff(rw.last_run, run), "after")):
+        error, *lacking = [c for c in diff.changes if c.action == "check"]
+        assert error.path == "@error"
+        assert {c.path: (c.kind, getattr(c, side)) for c in lacking} == {
+            "y": ("failed", 5),
+            "@result": ("failed", {"z": 1}),
+            '@artifacts["y.txt"]': ("failed", run.artifacts[0].sha256),
+        }
+
+
+def test_an_input_that_a_failed_step_was_not_given_is_not_missing_because_it_failed(store):
+    @action(reads=[], writes=["y"])
+    def check(state: State, by: int = 0) -> State:
+        return state.update(y=1 // by)
+
+    rw = Rewind(chain_app(check), store=store)
+    with pytest.raises(ZeroDivisionError):
+        rw.run()
+    failed, run = rw.last_run, rw.run(inputs={"by": 1})
+
+    assert [(c.path, c.kind) for c in rw.diff(failed, run).changes] == [
+        ("@inputs.by", "added"),
+        ("@error", "removed"),
+        ("y", "failed"),
+    ]
+
+
+def test_a_result_that_only_repeats_the_writes_is_not_told_as_missing_too(store):
+    rw, run = frail(5, store)
+    with pytest.raises(ValueError):
+        rw.fork(run, "make", output={"x": -1})
+
+    assert [c.path for c in rw.diff(run, rw.last_run).changes] == ["x", "@error", "y", "@step"]
 
 
 def test_runs_of_two_stores_are_compared_by_what_each_store_holds(store):
@@ -585,7 +749,7 @@ def test_runs_with_other_files_are_not_identical(store):
 
     rw = Rewind(chain_app(step("publish", publish, [], ["done"])), store=store)
     run = rw.run()
-    diff = rw.diff(run, rw.fork(run, 0))
+    diff = rw.diff(run, rw.fork(run, 0, reuse="none"))
 
     assert all(pair.same for pair in diff.pairs)
     assert not diff.identical

@@ -6,6 +6,7 @@ import re
 import apps
 import pytest
 from burr.core import ApplicationBuilder, State, action
+from test_diff_of_runs import two_overrides
 
 from rewind_nb import Rewind, artifact
 from rewind_nb._html import diff_html
@@ -170,8 +171,11 @@ def test_a_failed_run_is_the_reason_for_the_steps_it_did_not_come_to(runs, shown
 
     assert f"  step 2 'publish', only in {parent}: run {failed} failed before it" in text
     assert f"2 publish cause: run {failed} failed before it - only before" in page
-    assert "    report (removed)" in text
-    assert "      + 'ValueError: less than nobody'" in text
+    assert text[text.index("    @error (added)") + 1] == "      + 'ValueError: less than nobody'"
+    assert "    report (none after: the step failed)" in text
+    assert "report '134794 people' (missing) ✕ the step failed" in page
+    assert not any("@result" in said for said in (*text, page))
+    assert "    report (none before: the step failed)" in shown("failed", "parent")[0]
 
 
 @pytest.mark.parametrize(("before", "after"), [("parent", "same"), ("parent", "twin")])
@@ -191,3 +195,14 @@ def test_a_repr_counts_the_changes_and_tells_the_first_with_its_cause(runs, show
         f"<Diff {runs['parent'].id} -> {runs['one'].id}: 4 changes in 3 steps, 0 steps shared; "
         "first: step 0 'search' facts.people: 134794 -> 140000 (override)>"
     )
+
+
+def test_the_chains_from_several_overrides_are_shown_with_the_cause(store):
+    diff = two_overrides(store)
+    text = diff_text(diff).splitlines()
+    at = text.index("  step 2 's3': read 'z' (step 1 's2')")
+
+    assert text[at + 1] == "      chains: z (s2); y (s1) -> z (s2)"
+    assert "  step 1 's2': override; read 'y' (step 0 's1')" in text
+    assert "chains: z (s2) ; y (s1) → z (s2)" in words(diff_html(diff))
+    assert sum("chains:" in line for line in text) == 1  # elsewhere the cause says it all

@@ -9,7 +9,8 @@ caller to compare at the start and the end of a run (`CodeFingerprint.digest_wit
 
 By module: `_value` looks at live values without running code, `_names` and `_source`
 read code objects, `_imports` modules that are imported inside functions, `_walk` is the
-graph, `_functions` and `_classes` say what its nodes are, `_fingerprint` the result.
+graph, `_functions` and `_classes` say what its nodes are, `_fingerprint` the result, `_explain`
+what two of them differ in.
 
 Limits: attributes of instances are followed for the target alone; a method called on
 another instance counts with the whole class; a module imported inside a function counts
@@ -17,6 +18,7 @@ by its whole text; what is reached by a computed name (``getattr``, ``globals()`
 not seen.
 """
 
-from rewind_nb._code._fingerprint import CodeFingerprint, explain, fingerprint
+from rewind_nb._code._explain import explain
+from rewind_nb._code._fingerprint import CodeFingerprint, fingerprint
 
 __all__ = ["CodeFingerprint", "explain", "fingerprint"]

@@ -67,7 +67,8 @@ def read_class(graph: Graph, cls: type) -> Token:
         _enumeration(graph, inside, members),
         _members(graph, inside, members),
     ]
-    graph.found.part(qualified_name(cls), tokens)
+    graph.found.followed.add(qualified_name(cls))
+    graph.found.part(inside.label, [*tokens[:-1], sorted(members)])  # its members say the rest
     return tokens
 
 

@@ -13,7 +13,7 @@ from rewind_nb._code._functions import Imported, read_function, read_imported
 from rewind_nb._code._value import attributes, class_dict, digest
 from rewind_nb._code._walk import Encode, Found, Graph, Place, Token, is_wrapper
 
-__all__ = ["CodeFingerprint", "explain", "fingerprint"]
+__all__ = ["CodeFingerprint", "fingerprint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,9 @@ class CodeFingerprint:
         containers: the place of each value that may change while the code runs (a
             mutable container, a name that code rebinds, an attribute of ``self``) and
             the digest of its content now. Not part of `digest`; see `digest_with`.
-        parts: a digest of what each followed name says itself, for `explain`.
+        parts: what each function, class and constant says itself, by its name such as
+            ``helper fmt`` or ``global LIMIT``: short numbers as they are, all else as
+            ``#`` and a digest. For `explain`.
     """
 
     digest: str
@@ -103,36 +105,14 @@ def fingerprint(
     return CodeFingerprint(
         digest=code,
         hidden_state=tuple(sorted(found.hidden)),
-        followed=tuple(sorted(found.parts)),
+        followed=tuple(sorted(found.followed)),
         containers=dict(sorted(found.contents.items())),
-        parts={name: digest(sorted(said)) for name, said in sorted(found.parts.items())},
+        parts={label: _one(sorted(said)) for label, said in sorted(found.parts.items())},
     )
 
 
-def explain(a: CodeFingerprint, b: CodeFingerprint) -> str:
-    """Say in one line what differs between two fingerprints of one callable.
-
-    Example:
-        >>> explain(fingerprint(len), fingerprint(len))
-        'the same code'
-    """
-    said = [
-        f"{name} changed"
-        for name in sorted({*a.parts} & {*b.parts})
-        if a.parts[name] != b.parts[name]
-    ]
-    said += [f"{name} is new" for name in sorted({*b.followed} - {*a.followed})]
-    said += [f"{name} is gone" for name in sorted({*a.followed} - {*b.followed})]
-    contents = sorted({*a.containers, *b.containers})
-    said += [
-        f"the content of {n} differs"
-        for n in contents
-        if a.containers.get(n) != b.containers.get(n)
-    ]
-    said += [f"{place} is new" for place in sorted({*b.hidden_state} - {*a.hidden_state})]
-    if not said and a.digest != b.digest:
-        return "the code differs in what it is bound to"
-    return "; ".join(said) or "the same code"
+def _one(said: list[str]) -> str:
+    return said[0] if len(said) == 1 else f"#{digest(said)[:12]}"
 
 
 def _roots(target: Any) -> Iterator[Any]:

@@ -45,8 +45,17 @@ def read_function(graph: Graph, function: types.FunctionType) -> Token:
     tokens += [
         _import(graph, function, statement) for statement in sorted(facts.references.imports)
     ]
-    graph.found.part(qualified_name(function), tokens)
+    graph.found.followed.add(qualified_name(function))
+    graph.found.part(_label(graph, function), facts.body)
     return tokens
+
+
+def _label(graph: Graph, function: types.FunctionType) -> str:
+    """How a change of its text is told."""
+    if id(function) in graph.found.roots:
+        return "its text"
+    module = function.__globals__.get("__name__")
+    return f"helper {graph.found.name(module, function.__code__.co_qualname)}"
 
 
 def _place(
@@ -202,5 +211,6 @@ def read_imported(graph: Graph, unit: Imported) -> Token:
     if text is None:  # removed meanwhile
         return unit.name
     tokens = ["module", text.body, *(_imported(graph, name) for name in text.modules)]
-    graph.found.part(unit.name, tokens)
+    graph.found.followed.add(unit.name)
+    graph.found.part(f"module {unit.name}", text.body)
     return tokens

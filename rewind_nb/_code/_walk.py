@@ -37,6 +37,7 @@ from rewind_nb._code._value import (
     qualified_name,
     type_name,
 )
+from rewind_nb._secrets import MIN_REGISTERED
 from rewind_nb.errors import NotEncodableError
 
 __all__ = ["Encode", "Found", "Graph", "Place", "Token", "is_wrapper"]
@@ -100,6 +101,7 @@ class Found:
     home: str | None
     roots: frozenset[int]
     hidden: set[str] = field(default_factory=set)
+    followed: set[str] = field(default_factory=set)
     parts: dict[str, set[str]] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
     pending: list[tuple[Place, Any]] = field(default_factory=list)
@@ -116,9 +118,9 @@ class Found:
         if place.listed and type_name(value) not in _QUIET:
             self.hidden.add(f"{place.label}: {place.type or type_name(value)}")
 
-    def part(self, name: str, tokens: Token) -> None:
-        """Note what a followed function or class says itself."""
-        self.parts.setdefault(name, set()).add(digest(_without_units(tokens)))
+    def part(self, label: str, tokens: Token) -> None:
+        """Note what a followed function or class, or a constant, says itself."""
+        self.parts.setdefault(label, set()).add(_said(tokens))
 
     def encoded(self, value: Any) -> str | None:
         """The digest of a value's encoding; None where it has none."""
@@ -143,6 +145,15 @@ class Found:
         if label not in self.contents:
             self.contents[label] = ""
             self.pending.append((replace(place, label=label, rebound=False), value))
+
+
+def _said(tokens: Token) -> str:
+    """A short number as it is, all else (which may be a key) as a digest."""
+    kind, _, text = str(tokens).partition(":")
+    number = repr(int(text, 16)) if kind == "int" else text
+    if kind in ("bool", "float", "int", "NoneType") and len(number) < MIN_REGISTERED:
+        return number
+    return f"#{digest(_without_units(tokens))[:12]}"
 
 
 def _without_units(tokens: Token) -> Token:
@@ -177,18 +188,19 @@ class Graph:
         return number
 
     # -- a value in a place --
-
     def value(self, place: Place, value: Any) -> Token:
         """The token of a value; what else there is to know goes to `found`."""
         if place.rebound:
             return self._rebound(place, value)
         known = self._fixed(place, value)
-        if known is not None:
-            return known
-        if type(value) in _CONTAINERS or self.found.encoded(value):
+        if known is None and type(value) not in _CONTAINERS and not self.found.encoded(value):
+            known = self.opaque(place, value)
+        elif known is None:
             self.found.content(place, value)
-            return ["content", self.type(type(value))]
-        return self.opaque(place, value)
+            known = ["content", self.type(type(value))]
+        if place.label and not isinstance(known, int):  # a unit speaks for itself
+            self.found.part(place.label, known)
+        return known
 
     def content(self, place: Place, value: Any) -> Token:
         """The token of what a place holds now, containers walked through."""
@@ -253,7 +265,6 @@ class Graph:
         return self.found.encoded(value) or type_name(value)
 
     # -- code --
-
     def code(self, place: Place, value: Any) -> Token:
         """The token of a function, class, wrapper or module; None for anything else."""
         if type(value) is types.FunctionType:
