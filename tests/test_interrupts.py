@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
+import time
 
+import apps
 import pytest
 from burr.core import ApplicationBuilder, State, action
 
-from rewind_nb import Rewind, _drive
+from rewind_nb import Rewind, _loops
 
 PATIENCE = 10  # seconds until a test that an interrupt does not end ends by itself
 
@@ -139,7 +142,7 @@ def test_the_sync_form_raises_a_keyboard_interrupt_that_names_run_and_step(loop,
 
 
 def test_a_step_that_does_not_stop_is_named_on_the_interrupt(store, monkeypatch):
-    monkeypatch.setattr(_drive, "GRACE", 0.2)
+    monkeypatch.setattr(_loops, "GRACE", 0.2)
     with Interrupted() as interrupted:
 
         @action(reads=[], writes=["second"])
@@ -212,3 +215,33 @@ def test_an_interrupted_step_leaves_no_task_and_names_the_threads_that_go_on(sto
     assert "Still running, and its results are dropped: " in notes[0]
     assert "stubborn" in notes[0]
     assert "(started in step 1 'second')" in notes[0]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_a_run_interrupted_anywhere_is_whole_and_goes_on(store, asynchronous, monkeypatch):
+    # Python drops an interrupt that comes in a finalizer, and says so there
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    rw = Rewind(apps.async_app() if asynchronous else apps.loop_app(9), store=store)
+    inputs = {} if asynchronous else {"by": 1}
+    began = time.perf_counter()
+    whole = rw.run(inputs=inputs)
+    length = time.perf_counter() - began
+    main, seen = threading.main_thread().ident, set()
+    for n in range(60):
+        send = threading.Timer(length * n / 60, signal.pthread_kill, (main, signal.SIGINT))
+        try:
+            send.start()
+            rw.run(inputs=inputs)
+            send.join()
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            send.join()
+        run = rw.last_run
+        seen.add((run.status, len(run)))
+        if run.status != "complete":
+            assert run.status == "interrupted"
+            run = rw.resume(run)
+        assert run.state == whole.state
+        assert [s.hash for s in run.steps] == [s.hash for s in whole.steps]
+    assert len(seen) > 3
+    assert store.verify().ok

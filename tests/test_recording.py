@@ -1,6 +1,7 @@
 """What is recorded is what happened, also where an application bends Burr's rules."""
 
 import asyncio
+import dataclasses
 import json
 import logging
 
@@ -8,7 +9,7 @@ import apps
 import pytest
 from burr.core import Action, ApplicationBuilder, State, action, default, expr, when
 
-from rewind_nb import Rewind, Secret
+from rewind_nb import Rewind, Secret, tool
 from rewind_nb.errors import (
     CodeChangedError,
     NotEncodableError,
@@ -577,7 +578,7 @@ def test_the_users_burr_hooks_fire_for_executed_steps_only(store):
     run = rw.run()
     assert seen == ["count", "count", "report"]
     seen.clear()
-    rw.fork(run, 1)
+    rw.fork(run, 1, reuse="none")
     assert seen == ["count", "report"]
     seen.clear()
     rw.replay(run)
@@ -719,3 +720,62 @@ def test_a_container_that_keeps_still_is_code_and_one_that_changes_is_not(store,
     with pytest.raises(CodeChangedError, match="allow_code_change"):
         rw.fork(run, 0)
     assert rw.fork(run, 0, allow_code_change=True).state == {"said": "hello soft"}
+
+
+@pytest.mark.parametrize("driven", ["run", "application"])
+def test_a_step_that_could_not_open_ends_the_run_and_shows_no_state(store, caplog, driven):
+    @action(reads=[], writes=["n"])
+    def take(state: State, given: object) -> State:
+        return state.update(n=1)
+
+    app = (
+        ApplicationBuilder()
+        .with_actions(take)
+        .with_state(quiet="keep this to yourself")
+        .with_entrypoint("take")
+        .build()
+    )
+    rw, key = Rewind(app, store=store), "sk-not-to-be-stored-4711"
+    secret = Secret(key)
+    with pytest.raises(SecretLeakError) as caught:
+        if driven == "run":
+            rw.run(inputs={"given": f"use {secret.reveal()}"})
+        else:
+            rw.application().step(inputs={"given": f"use {key}"})
+    assert "keep this" not in caplog.text
+    assert key not in caplog.text
+    if driven == "application":
+        assert "before step 0 'take'" in caught.value.__notes__[0]
+        assert rw.last_run.status == "failed"
+        assert rw.last_run.next_action == "take"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sealed(Exception):
+    code: int
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_an_exception_that_cannot_be_changed_passes_through_unchanged(store, asynchronous):
+    error = Sealed(4711)
+
+    @tool
+    def check(value):
+        raise error
+
+    @action(reads=[], writes=["n"])
+    def work(state: State) -> State:
+        return state.update(n=check(1))
+
+    @action(reads=[], writes=["n"])
+    async def awork(state: State) -> State:
+        return state.update(n=check(1))
+
+    app = ApplicationBuilder().with_actions(work=awork if asynchronous else work)
+    rw = Rewind(app.with_entrypoint("work").build(), store=store)
+    with pytest.raises(Sealed) as caught:
+        rw.run()
+    assert caught.value is error
+    assert rw.last_run.status == "failed"
+    assert rw.last_run["work"].error.type.endswith("Sealed")
+    assert rw.replay(rw.last_run).ok

@@ -28,9 +28,10 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
+from rewind_nb._scope import scope
 from rewind_nb.capture._place import (
     _current,
     _guarded,
@@ -141,8 +142,8 @@ def watch() -> None:
         _installed.add("watch")
 
 
-@contextlib.contextmanager
-def no_connections() -> Iterator[None]:
+@scope
+def no_connections() -> Generator[None, None, None]:
     """Refuse what would leave the machine from this context."""
     watch()
     with _lock:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rewind_nb.capture._errors import add_note
 from rewind_nb.capture._place import (
     Flow,
     _branch,
@@ -99,9 +100,10 @@ def stop(step: StepContext, error: BaseException) -> None:
         started = list(step.started.items())
     left = sorted(work for made, work in started if not _stopped(made))
     if left:
-        error.add_note(
+        add_note(
+            error,
             f"Still running, and its results are dropped: {', '.join(left)} "
-            f"(started in step {step.seq} {step.action!r})"
+            f"(started in step {step.seq} {step.action!r})",
         )
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from rewind_nb._scope import scope
 
 if TYPE_CHECKING:
     from rewind_nb.capture._context import StepContext
@@ -50,8 +51,8 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-@contextmanager
-def flowing(flow: Flow | None) -> Iterator[None]:
+@scope
+def flowing(flow: Flow | None) -> Generator[None, None, None]:
     """Do the work of *flow* in this thread."""
     before, _thread.flow = _thread.flow, flow
     try:
@@ -123,8 +124,8 @@ def is_guarded() -> bool:
     return _guarded.get() or (flow is not None and flow.guarded)
 
 
-@contextmanager
-def sending() -> Iterator[None]:
+@scope
+def sending() -> Generator[None, None, None]:
     """While a captured request is on the wire: what the client does meanwhile is not the user's.
 
     Its tasks get no branch number, its connections are not reported, the clocks it reads
@@ -139,8 +140,8 @@ def is_sending() -> bool:
     return _sending.get()
 
 
-@contextmanager
-def setting(values: Mapping[Any, Any]) -> Iterator[None]:
+@scope
+def setting(values: Mapping[Any, Any]) -> Generator[None, None, None]:
     """Give variables another value for a while."""
     tokens = [(variable, variable.set(value)) for variable, value in values.items()]
     try:
