@@ -8,10 +8,12 @@ from typing import Any
 
 from rewind_nb import _codec
 from rewind_nb._burr import read_app
-from rewind_nb._describe import short
-from rewind_nb._drive import Ended, wait_for
+from rewind_nb._describe import displayed, short
+from rewind_nb._drive import Ended
 from rewind_nb._execution import Env, Execution
 from rewind_nb._hooks import Hook
+from rewind_nb._instead import Instead
+from rewind_nb._loops import wait_for
 from rewind_nb._model import CACHE_MODES, CacheMode
 from rewind_nb._run import Run
 from rewind_nb._store import Store
@@ -43,21 +45,28 @@ class Bound:
         _codec.know(*types)
         ambient.install()
         capture_http()
-        self._app = app
-        self._spec = read_app(app)
         self.store = store if isinstance(store, Store) else Store(store)
         self.cache = check_cache(cache)
         self.cache_key = cache_key
         self.http = DEFAULT if http is None else http
         self.always_run = tuple(always_run)
-        for name in self.always_run:
-            if name not in self._spec.action_names:
-                raise ConfigError(
-                    f"always_run names {name!r}, which is no action of the application. "
-                    f"{did_you_mean(name, self._spec.action_names)}"
-                )
+        self._bind(app)
         self._hooks: list[Hook] = list(hooks)
         self._last_run: str | None = None
+        self._instead: dict[str, Instead] = {}  # what its forks execute instead
+
+    def _bind(self, app: Any) -> None:
+        spec = read_app(app)
+        for name in self.always_run:
+            if name not in spec.action_names:
+                raise ConfigError(
+                    f"always_run names {name!r}, which is no action of the application. "
+                    f"{did_you_mean(name, spec.action_names)}"
+                )
+        self._app = app
+        # One that is built anew for each verb is not held: nor are classes that it defines.
+        self._spec = None if callable(app) else spec
+        self._actions = spec.action_names
 
     @property
     def last_run(self) -> Run | None:
@@ -75,12 +84,14 @@ class Bound:
         return unsubscribe
 
     def _env(self, cache: CacheMode | None) -> Env:
-        if callable(self._app):  # built anew: actions may keep data on `self`
-            self._spec = read_app(self._app)
+        if self._spec is None:  # built anew: actions may keep data on `self`
+            spec = read_app(self._app)
         else:  # a helper may have been edited in the notebook meanwhile
-            self._spec = self._spec.with_current_code()
+            spec = self._spec = self._spec.with_current_code()
         mode = self.cache if cache is None else check_cache(cache)
-        return Env(self._spec, self.store, tuple(self._hooks), mode, self.cache_key, self.http)
+        always = frozenset(self.always_run)
+        hooks = tuple(self._hooks)
+        return Env(spec, self.store, hooks, mode, self.cache_key, self.http, always, self._instead)
 
     def _found(self, run: Run | str) -> Run:
         if isinstance(run, Run):
@@ -90,7 +101,7 @@ class Bound:
         return self.store.run(run)
 
     def _drive(self, execution: Execution, twin: str) -> Ended:
-        self._last_run = execution.session.run.id
+        execution.on_start = self._remember
         if not execution.machine.spec.is_async:
             return execution.go()
         ended = wait_for(execution.ago)
@@ -105,8 +116,11 @@ class Bound:
         return self._ended(execution, self._drive(execution, twin))
 
     async def _ago(self, execution: Execution) -> Run:
-        self._last_run = execution.session.run.id
+        execution.on_start = self._remember
         return self._ended(execution, await execution.ago())
+
+    def _remember(self, run_id: str) -> None:
+        self._last_run = run_id
 
     def _ended(self, execution: Execution, ended: Ended) -> Run:
         if ended.error is not None:
@@ -114,9 +128,9 @@ class Bound:
         return self.store.run(execution.session.run.id)
 
     def __repr__(self) -> str:
-        names = self._spec.action_names
+        names = self._actions
         shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "..."])
-        return f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>"
+        return displayed(f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>")
 
 
 def _check_iterable(name: str, given: Any, what: str) -> None:

@@ -6,35 +6,35 @@ Everything that can be refused is refused here, before a row is written or an ac
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import platform
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _owner
 from rewind_nb._burr import NOTE, AppSpec, Machine
-from rewind_nb._cells import Cell, Cells, cells_of, manifest_of
+from rewind_nb._cells import Cell, Cells, manifest_of
+from rewind_nb._code import CodeFingerprint
 from rewind_nb._codec._walk import is_utf8
+from rewind_nb._describe import error_line, notes_on
 from rewind_nb._drive import Ended, Script, adrive, drive, forward, stopped_by
 from rewind_nb._hooks import Hook, Hooks
-from rewind_nb._lane import Lane
+from rewind_nb._instead import Instead
 from rewind_nb._model import CacheMode, RunKind, RunRow, StepRow
-from rewind_nb._outcome import Applied
+from rewind_nb._recording import Invocation
 from rewind_nb._run import Run
-from rewind_nb._session import Plan, Session
-from rewind_nb._store import Batch, Store, _read, _read_tasks
-from rewind_nb._track import Put
-from rewind_nb._trajectory import Placed, Trajectory, executed
+from rewind_nb._session import InsteadOf, Plan, Session
+from rewind_nb._signals import put_off
+from rewind_nb._store import Batch, Store
+from rewind_nb.capture._errors import add_note
 from rewind_nb.capture._place import sending
 from rewind_nb.capture.policy import HttpPolicy
 from rewind_nb.errors import ConfigError, did_you_mean
-
-SUPPLIED = "the override supplied its output"
-Invocation = dict[str, Any]  # one run or resume call: seq, halt_after, halt_before, inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,23 @@ class Env:
     cache: CacheMode
     cache_key: Callable[[dict[str, Any]], Any] | None
     policy: HttpPolicy
+    always: frozenset[str]  # actions that no fork takes over
+    instead: dict[str, Instead]  # by run: for what its steps execute other code
+
+    def code_of(self, run: Run, row: StepRow) -> CodeFingerprint | None:
+        """The code that a recorded step of *run* would execute now."""
+        instead = self.instead.get(run.id)
+        if row.action in self.spec.code and instead is not None and not row.path:
+            original = self.spec.graph.get_action(row.action)
+            other = instead.at(row.path, row.action, row.visit, original)
+            if other is not None:
+                return other.code
+        return self.spec.code.get(row.action)
+
+    def instead_of(self, run_id: str) -> InsteadOf | None:
+        """What the steps of a run execute instead of their actions."""
+        instead = self.instead.get(run_id)
+        return None if instead is None else instead.at
 
     def told(self) -> Hooks:
         """The hooks of one run; what they do meanwhile is not the application's."""
@@ -66,45 +83,59 @@ class Execution:
     machine: Machine
     script: Script
     around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    on_start: Callable[[str], None] | None = None  # is told the run's id
 
     def go(self) -> Ended:
         """Execute it in this thread; whatever stops it is written down."""
-        self.session.start()
         try:
+            self._start()
             with self.around():
                 ended = drive(self.script, self.machine)
         except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
-            ended = stopped_by(error, None)
-        self._write_down(ended)
+            ended = self._stopped(error)
+        self._write_down(ended).result()
         return ended
 
     async def ago(self) -> Ended:
         """Execute it in this task."""
-        self.session.start()
         try:
+            self._start()
             with self.around():
                 ended = await adrive(self.script, self.machine)
         except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
-            ended = stopped_by(error, None)
-        self._write_down(ended)
+            ended = self._stopped(error)
+        self._write_down(ended).result()
         return ended
 
-    def _write_down(self, ended: Ended) -> None:
+    def _start(self) -> None:
+        with put_off():
+            self.session.start()
+            if self.on_start is not None:
+                self.on_start(self.session.run.id)
+
+    def _stopped(self, error: BaseException) -> Ended:
+        if not self.session.started:
+            raise error
+        return stopped_by(error, None)
+
+    def _write_down(self, ended: Ended) -> Future[None]:
         session, track = self.session, self.session.track
-        if session.run.halts and track.prior is not None:
+        if session.run.halts and track.prior is not None and session.run.tail is None:
             stopped = [track.prior, track.visits[track.prior]]
             last = {**session.run.halts[-1], "stopped": stopped}
             session.run = replace(session.run, halts=(*session.run.halts[:-1], last))
         note = ended.note
-        if ended.error is not None and not getattr(ended.error, "__notes__", ()):
+        if ended.error is not None and not notes_on(ended.error):
             after = "" if track.prior is None else f" after step {track.seq - 1} {track.prior!r}"
-            ended.error.add_note(
+            add_note(
+                ended.error,
                 f"{NOTE} run {session.run.id} stopped{after}, where a transition's condition is "
-                "asked or a hook of the application is told"
+                "asked or a hook of the application is told",
             )
         if ended.error is not None and track.last is not None and track.last.error is None:
-            note = " ".join(f"{type(ended.error).__name__}: {ended.error}".split())
-        session.end(ended.status, ended.next_action, note).result()
+            note = error_line(ended.error)
+        with put_off():
+            return session.end(ended.status, ended.next_action, note)
 
 
 # -- the verbs ----------------------------------------------------------------------------
@@ -151,6 +182,9 @@ class _Straight:
 
     def inputs(self, _action: str, _visit: int) -> Mapping[str, Any]:
         return self.given
+
+    def update(self, _did: tuple[str, int]) -> None:
+        return None
 
 
 def driven_by_user(env: Env, label: str | None) -> Machine:
@@ -252,106 +286,10 @@ def run_row(
     )
 
 
+@functools.cache  # it parses each package's metadata
 def _versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "burr": importlib.metadata.version("apache-burr"),
         "rewind_nb": importlib.metadata.version("rewind-nb"),
     }
-
-
-# -- what a recording offers to another run -----------------------------------------------
-
-
-@dataclass(slots=True)
-class Recording:
-    """A recorded run as the source of answers, inputs and halts for a fork or replay."""
-
-    store: Store
-    run: Run
-    trajectory: Trajectory
-    _visits: dict[tuple[str, int], StepRow | None] = field(default_factory=dict)
-    _from: tuple[int, list[Placed]] | None = None
-
-    @classmethod
-    def of(cls, run: Run) -> Recording:
-        """The recording of a run as it is now."""
-        return cls(run.store, run, run._trajectory)  # noqa: SLF001
-
-    def rows(self, seq: int) -> list[Placed]:
-        """The steps from a position on, remembered for `step`."""
-        if self._from is None or self._from[0] != seq:
-            self._from = (seq, self.trajectory.rows(seq))
-            self._visits |= {(p.row.action, p.row.visit): p.row for p in self._from[1]}
-        return self._from[1]
-
-    def step(self, action: str, visit: int) -> StepRow | None:
-        """The recorded step at (action, visit)."""
-        if (action, visit) not in self._visits:
-            placed = self.trajectory.visit(action, visit)
-            self._visits[action, visit] = None if placed is None else placed.row
-        return self._visits[action, visit]
-
-    def at(self, lane: Lane, action: str, visit: int) -> StepRow | None:
-        """The recorded step at (action, visit) of the run itself, or of a task inside a step."""
-        if lane.root is None:
-            return self.step(action, visit)
-        top = self.step(*lane.root)
-        if top is None:
-            return None
-        top = executed(self.store, top)
-        return self.store.read(
-            _read_tasks.task_step, top.run_id, top.attempt, lane.path, action, visit
-        )
-
-    def inside(self, top: StepRow) -> list[StepRow]:
-        """Every step of the tasks of a top-level step."""
-        if not top.tasks and top.status != "open":
-            return []
-        top = executed(self.store, top)
-        place = Lane().place(top.action, top.visit)
-        return self.store.read(_read_tasks.steps_inside, top.run_id, top.attempt, place)
-
-    def visits_before(self, seq: int) -> Counter[str]:
-        """How often each action had occurred before a position."""
-        counts: Counter[str] = Counter()
-        for part in self.trajectory.parts:
-            last = min(part.hi, seq - part.shift)
-            if part.lo < last:
-                found = self.store.read(_read.visit_counts, part.run_id, part.lo, last)
-                for action, visit in found.items():
-                    counts[action] = max(counts[action], visit)
-        return counts
-
-    def overrides(self, row: StepRow | None) -> list[Applied]:
-        """The overrides a recorded step was given, to be given again."""
-        from rewind_nb._run import read_overrides
-
-        if row is None or row.override is None:
-            return []
-        return [Applied(o, own=False) for o in read_overrides(self.store, row.override)]
-
-    def inputs(self, row: StepRow) -> dict[str, Any]:
-        """The inputs a recorded step was given, decoded for the new one."""
-        return {k: self.store.value(h, strict=True) for k, h in row.inputs}
-
-    def invocations(self) -> tuple[Invocation, ...]:
-        """The run and resume calls that made the recording."""
-        return self.run._row.halts  # noqa: SLF001
-
-    def prior_of(self, seq: int) -> str | None:
-        """The action executed before a position."""
-        before = self.trajectory.at(seq - 1) if seq > 0 else None
-        return self.run._row.prior if before is None else before.row.action  # noqa: SLF001
-
-    def cells_entering(self, seq: int) -> dict[str, Cell]:
-        """The state entering a position."""
-        return cells_of(self.trajectory.state_entering(seq), self.store)
-
-
-def put_again(recording: Recording, row: StepRow | None) -> Put | None:
-    """What an override of the parent supplied at a step, to be put in again."""
-    if row is None or row.source != "override":
-        return None
-    overrides = [applied.override for applied in recording.overrides(row)]
-    return Put(row, "override", SUPPLIED, overrides=overrides)

@@ -8,43 +8,47 @@ fork is that fork.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb._burr import Machine
-from rewind_nb._cells import Cell
+from rewind_nb._cells import Cell, Cells
+from rewind_nb._code import CodeFingerprint
+from rewind_nb._converge import Convergence
 from rewind_nb._drive import Ended, Script, forward
-from rewind_nb._execution import (
-    SUPPLIED,
-    Env,
-    Execution,
-    Recording,
-    put_again,
-    run_row,
-)
+from rewind_nb._execution import Env, Execution, run_row
+from rewind_nb._instead import Instead
 from rewind_nb._itinerary import Itinerary, fork_calls
 from rewind_nb._lane import Lane
-from rewind_nb._model import RunRow, StepRow
+from rewind_nb._live import PLAYING
+from rewind_nb._model import Reuse, RunRow, StepRow
 from rewind_nb._outcome import Applied, encoded_overrides, step_key
 from rewind_nb._plan import Planned, Target, plan_override
+from rewind_nb._reasons import BEFORE, EQUAL, SUPPLIED
+from rewind_nb._recode import Coded, plan_action, plan_rerun
+from rewind_nb._recording import Recording
 from rewind_nb._refusals import refuse_changed_code, refuse_foreign, refuse_running
+from rewind_nb._reuse import Decision, reuse_of
 from rewind_nb._run import At, Run
-from rewind_nb._session import Session
+from rewind_nb._session import Plan, Session
 from rewind_nb._store import Batch
 from rewind_nb._track import Put, Track
 from rewind_nb._trajectory import Placed
-from rewind_nb.errors import ConfigError
+from rewind_nb.capture._effects import check_effects
+from rewind_nb.errors import NothingToResumeError, OverrideError
 
 
 def new_fork(
     env: Env,
     parent: Run,
-    at: At,
+    at: At | None,
     given: tuple[str, Any] | None,
     *,
     call: int = 0,
-    reuse: str = "none",
+    reuse: Reuse = "unchanged",
     sample: int = 0,
+    effects: Any = None,
     halt_after: list[str] | None = None,
     halt_before: list[str] | None = None,
     label: str | None = None,
@@ -52,52 +56,206 @@ def new_fork(
     allow_code_change: bool = False,
 ) -> Execution:
     """A fork of *parent* whose first own step is the one at *at*."""
-    recording = Recording.of(parent)
     refuse_running(parent)
-    if type(sample) is not int or sample < 0:
-        raise ConfigError(f"sample={sample!r} is not the number of a draw, from 0.")
+    coded = None
+    if given is not None and given[0] == "action":
+        coded = plan_action(env, parent, at, given[1])
+        at = coded.at
+    if at is None:
+        raise OverrideError(
+            'fork() needs to know where: pass `at`, such as "search", ("search", 2) or 3.'
+        )
+    recording = Recording.of(parent)
     step = parent[at]
     top = recording.trajectory.at(step.top.seq)
     assert top is not None  # noqa: S101  (parent[at] found it)
     refuse_foreign(env, parent, top.row.action)
     if not allow_code_change:
         refuse_changed_code(env, recording, top.seq)
-    target = _target(env, parent, recording, top, step.row)
-    planned = None if given is None else plan_override(target, *given, call)
-    batch = Batch()
-    facts: dict[str, Any] = {"reuse": reuse, "at": top.seq}
-    if step.path:
-        facts["inside"] = [step.path, step.action, step.visit]
+    if coded is None and given is not None:
+        target = _target(env, parent, recording, top, step.row)
+        coded = Coded(at, plan_override(target, *given, call))
+    fork = _Fork(env, parent, recording, top, step.row, coded, reuse, effects)
     plain = halt_after is None and halt_before is None and env.cache == "auto"
-    nothing = (
-        planned is not None
-        and planned.unchanged
-        and plain
-        and not allow_code_change
-        and parent.status in ("complete", "halted")
+    nothing = fork.equal and plain and not allow_code_change
+    return fork.ready(
+        nothing, halt_after, halt_before, label=label, sample=sample, max_steps=max_steps
     )
-    start = len(parent) if nothing else top.seq
-    cells = recording.cells_entering(start)
-    prior = recording.prior_of(start)
-    stored = None
-    if planned is not None:
-        stored, data = encoded_overrides([planned.override])
+
+
+def new_rerun(
+    env: Env, parent: Run, *, effects: Any, label: str | None, max_steps: int | None
+) -> Execution:
+    """The fork of *parent* whose override is the code of the application as it is now."""
+    refuse_running(parent)
+    if not len(parent):
+        raise NothingToResumeError(
+            f"Run {parent.id} has no step yet. Start a new one with rw.run(...)."
+        )
+    coded = plan_rerun(env, parent)
+    recording = Recording.of(parent)
+    top = recording.trajectory.at(parent[coded.at].seq)
+    assert top is not None  # noqa: S101  (the plan found it)
+    refuse_foreign(env, parent, top.row.action)
+    fork = _Fork(env, parent, recording, top, top.row, coded, "unchanged", effects)
+    return fork.ready(fork.equal, None, None, label=label, sample=0, max_steps=max_steps)
+
+
+@dataclass(slots=True)
+class _Fork:
+    """A fork in the making.
+
+    Attributes:
+        top: the first step it does not share.
+        first: *top*'s own row, or that of a step of a task inside it, which the override is for.
+    """
+
+    env: Env
+    parent: Run
+    recording: Recording
+    top: Placed
+    first: StepRow
+    coded: Coded | None
+    reuse: Reuse
+    effects: Any
+
+    @property
+    def equal(self) -> bool:
+        """Whether the override is what was recorded, and the parent came to its end."""
+        ended = self.parent.status in ("complete", "halted")
+        return ended and self.coded is not None and self.coded.planned.unchanged
+
+    def ready(
+        self,
+        nothing: bool,
+        halt_after: list[str] | None,
+        halt_before: list[str] | None,
+        *,
+        label: str | None,
+        sample: int,
+        max_steps: int | None,
+    ) -> Execution:
+        """The execution of it; with *nothing* to execute it shares all steps of the parent."""
+        env, recording, parent = self.env, self.recording, self.parent
+        start = len(parent) if nothing else self.top.seq
+        cells, prior = recording.cells_entering(start), recording.prior_of(start)
+        batch = Batch()
+        halts = fork_calls(env, batch, recording, start, halt_after, halt_before)
+        row = run_row(
+            env, batch, "fork", cells, label=label, prior=prior, halts=halts, parent=parent,
+            shared=start, overrides=self._stored(batch), epoch=sample, **self._mode(),
+        )  # fmt: skip
+        env.store.submit(batch, wake=False)
+        session = Session(env.store, row, self._plan(row), env.told(), env.spec.code)
+        way = Itinerary(env.store, row.halts, start, recording)
+        due = self.coded.everywhere if self.coded else frozenset()
+        converge = Convergence(env, recording, way, session, env.always | due)
+        note = self.coded.note if self.coded else None
+        if nothing:
+            session.note(note or f"{EQUAL}: nothing to execute")
+            at_once = Ended(parent.status, parent.next_action)
+            return self._nothing(session, cells, start, lambda: at_once)
+        session.note(note)
+        reuses = self.reuse == "unchanged"
+        if reuses and self.coded is None and env.cache in PLAYING and converge.goes_on_alike(start):
+            session.run = replace(row, tail=start)
+            return self._nothing(session, cells, start, lambda: converge.rest(start))
+        session.standing(cells, seq=start, prior=prior, visits=recording.visits_before(start))
+        action, adapters = self.top.row.action, env.spec.adapters
+        machine = Machine(env.spec, session, entry=action, adapters=adapters)
+        script = forward(
+            machine,
+            way,
+            max_steps=4 * len(parent) + 100 if max_steps is None else max_steps,
+            stop_for_inputs=True,
+            converged=converge.after if reuses else None,
+        )
+        return Execution(session, machine, script)
+
+    def _stored(self, batch: Batch) -> str | None:
+        if self.coded is None:
+            return None
+        stored, data = encoded_overrides([self.coded.planned.override])
         batch.content(data)
-    halts = fork_calls(env, batch, recording, start, halt_after, halt_before)
-    row = run_row(
-        env, batch, "fork", cells, label=label, prior=prior, halts=halts, parent=parent, shared=start,
-        overrides=stored, epoch=sample, **facts,
-    )  # fmt: skip
-    if nothing:
-        row = replace(row, note="the override equals what was recorded: nothing to execute")
-    env.store.submit(batch, wake=False)
-    if nothing:
-        session = Session(env.store, row, env.plan(), env.told(), env.spec.code)
-        session.standing(cells, seq=start, prior=prior)
-        machine = Machine(env.spec, session)
-        return Execution(session, machine, _nothing(Ended(parent.status, parent.next_action)))
-    limit = 4 * len(parent) + 100 if max_steps is None else max_steps
-    return _forward_from(env, row, recording, top, target.row, planned, limit)
+        return stored
+
+    def _mode(self) -> dict[str, Any]:
+        """What the row of the run says of how it was made."""
+        effects = check_effects(self.effects)
+        mode: dict[str, Any] = {"reuse": self.reuse, "at": self.top.seq}
+        if self.first.path:
+            mode["inside"] = [self.first.path, self.first.action, self.first.visit]
+        if effects is not None:
+            mode["effects"] = effects if effects == "live" else sorted(effects)
+        if self._instead() is not None:
+            mode["replaced"] = True
+        return mode
+
+    def _instead(self) -> Instead | None:
+        """What it executes instead of actions: what its parent did, and what it was given."""
+        earlier = self.env.instead.get(self.parent.id)
+        own = None if self.coded is None else self.coded.instead
+        return earlier if own is None else own.over(earlier)
+
+    def _nothing(
+        self, session: Session, cells: Cells, start: int, ended: Callable[[], Ended]
+    ) -> Execution:
+        """Nothing is executed; *ended* says how the run ends."""
+        session.standing(cells, seq=start, prior=session.run.prior)
+        return Execution(session, Machine(self.env.spec, session), _at_once(ended))
+
+    def _plan(self, row: RunRow) -> Plan:
+        """What its steps take from the recording, with the override at the step `first`."""
+        env, recording, top, first = self.env, self.recording, self.top.row, self.first
+        planned = None if self.coded is None else self.coded.planned
+        own = [] if planned is None else [Applied(planned.override, own=True)]
+        everywhere = self.coded.everywhere if self.coded else frozenset()
+        place = (first.path, first.action, first.visit)
+        updated = recording.update(top)
+        before = _before(recording, top, first)
+        by_code = planned is not None and planned.override.kind == "code"
+        decide = reuse_of(env, row, recording, place, overridden=bool(planned) and not by_code)
+        instead = self._instead()
+        if instead is not None:
+            env.instead[row.id] = instead
+
+        def overrides(lane: Lane, name: str, visit: int) -> list[Applied]:
+            inherited = recording.overrides(recording.at(lane, name, visit))
+            here = (lane.path, name, visit)
+            if updated and here == ("", top.action, top.visit):
+                inherited.insert(0, Applied(updated, own=False))
+            mine = here == place or (not lane.path and name in everywhere)
+            return inherited + own if mine else inherited
+
+        def decided(
+            track: Track,
+            name: str,
+            visit: int,
+            inputs: Mapping[str, Any],
+            code: CodeFingerprint | None,
+        ) -> Decision:
+            here = (track.lane.path, name, visit)
+            if planned is not None and planned.writes is not None and here == place:
+                return _planned_put(recording, first, planned)
+            if here in before:
+                earlier = before[here]
+                origin = earlier.origin or step_key(earlier)
+                return Put(earlier, "inherited", BEFORE, origin=origin)
+            return decide(track, name, visit, inputs, code)
+
+        return env.plan(
+            epoch=row.epoch,
+            recorded=recording.at,
+            overrides=overrides,
+            decide=decided,
+            effects=self.effects,
+            instead=None if instead is None else instead.at,
+        )
+
+
+def _at_once(ended: Callable[[], Ended]) -> Script:
+    return ended()
+    yield {}
 
 
 def _target(env: Env, parent: Run, recording: Recording, top: Placed, row: StepRow) -> Target:
@@ -109,64 +267,6 @@ def _target(env: Env, parent: Run, recording: Recording, top: Placed, row: StepR
         top = top._replace(row=row, seq=row.seq)
     declared = {a["name"]: a for a in described["actions"]}
     return Target(env.store, recording.trajectory, top, declared.get(row.action, {}))
-
-
-def _nothing(ended: Ended) -> Script:
-    return ended
-    yield {}
-
-
-def _forward_from(
-    env: Env,
-    row: RunRow,
-    recording: Recording,
-    top: Placed,
-    first: StepRow,
-    planned: Planned | None,
-    limit: int,
-) -> Execution:
-    """Execute from *top* on, answered by *recording*, with an override at the step *first*.
-
-    *first* is *top*'s own row, or that of a step of a task inside it.
-    """
-    start, action = top.seq, top.row.action
-    own = [] if planned is None else [Applied(planned.override, own=True)]
-    before = _before(recording, top.row, first)
-
-    def is_first(lane: Lane, name: str, visit: int) -> bool:
-        return (lane.path, name, visit) == (first.path, first.action, first.visit)
-
-    def overrides(lane: Lane, name: str, visit: int) -> list[Applied]:
-        inherited = recording.overrides(recording.at(lane, name, visit))
-        return inherited + own if is_first(lane, name, visit) else inherited
-
-    def puts(track: Track, name: str, visit: int) -> Put | None:
-        lane = track.lane
-        if planned is not None and planned.writes is not None and is_first(lane, name, visit):
-            return _planned_put(recording, first, planned)
-        if (lane.path, name, visit) in before:
-            earlier = before[lane.path, name, visit]
-            origin = earlier.origin or step_key(earlier)
-            return Put(earlier, "inherited", "before the fork point", origin=origin)
-        return put_again(recording, recording.at(lane, name, visit))
-
-    plan = env.plan(
-        epoch=row.epoch,
-        recorded=recording.at,
-        overrides=overrides,
-        puts=puts,
-    )
-    session = Session(env.store, row, plan, env.told(), env.spec.code)
-    session.standing(
-        recording.cells_entering(start),
-        seq=start,
-        prior=row.prior,
-        visits=recording.visits_before(start),
-    )
-    machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
-    way = Itinerary(env.store, row.halts, start, recording)
-    script = forward(machine, way, max_steps=limit, stop_for_inputs=True)
-    return Execution(session, machine, script)
 
 
 def _before(
@@ -198,8 +298,5 @@ def _planned_put(recording: Recording, first: StepRow, planned: Planned) -> Put:
         if isinstance(old, dict):
             new = {k: planned.writes[k] if k in planned.keys else v for k, v in old.items()}
             result = Cell.of(new, "@result")
-    given = [applied.override for applied in recording.overrides(first)]
-    return Put(
-        first, "override", SUPPLIED, overrides=[*given, planned.override], writes=writes,
-        result=result,
-    )  # fmt: skip
+    given = [*recording.given(first), planned.override]
+    return Put(first, "override", SUPPLIED, overrides=given, writes=writes, result=result)

@@ -11,8 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rewind_nb._execution import Env, Invocation, Recording, invocation
+from rewind_nb._execution import Env, invocation
+from rewind_nb._model import Override
+from rewind_nb._recording import Invocation, Recording
 from rewind_nb._store import Batch, Store
+
+HALTS = ("halt_after", "halt_before")
 
 
 class Itinerary:
@@ -41,7 +45,8 @@ class Itinerary:
         self._store = store
         self._calls = calls
         self._recording = recording
-        self._current = max((i for i, call in enumerate(calls) if call["seq"] <= start), default=0)
+        # -1: before the first call there is, which a fork was given that shares what came before
+        self._current = max((i for i, call in enumerate(calls) if call["seq"] <= start), default=-1)
 
     def stops(self, did: tuple[str, int], following: str) -> bool:
         """Whether to stop between a step and the next one; earlier halts are passed."""
@@ -53,21 +58,56 @@ class Itinerary:
         return _holds(last, did, following)
 
     def _passes(self, did: tuple[str, int], following: str) -> bool:
-        """Whether the call in force, an earlier one, stopped here, or would have."""
-        call = self._calls[self._current]
-        if call is self._calls[-1]:
+        """Whether a call before the last one is in force, and does not end here for good.
+
+        It stopped here, or would have; or the recording went this way itself under it.
+        """
+        placed = None if self._recording is None else self._recording.placed(*did)
+        seq = None if placed is None else placed.seq
+        if self._current < 0 and (seq is None or seq >= self._calls[0]["seq"]):
+            self._current = 0
+        last = len(self._calls) - 1
+        if self._current == last:
             return False
-        if tuple(call.get("stopped", ())) == did or _holds(call, did, following):
+        call = self._calls[self._current]
+        if self._current >= 0 and (
+            tuple(call.get("stopped", ())) == did or _holds(call, did, following)
+        ):
             self._current += 1
             return True
-        return False
+        if self._recording is None or seq is None or seq >= self._calls[last]["seq"]:
+            return False
+        after = self._recording.after(*did)
+        return after is not None and after.row.action == following
+
+    def update(self, did: tuple[str, int]) -> Override | None:
+        """What the user of the recorded application did to its state after a step."""
+        recording = self._recording
+        after = None if recording is None else recording.after(*did)
+        return None if recording is None or after is None else recording.update(after.row)
+
+    def as_recorded(self, seq: int) -> bool:
+        """Whether what is still to come of calls and inputs is what the recording had at *seq*."""
+        if self._recording is None or self._given:
+            return False
+        recorded = self._recording.invocations()
+        if _asked(self._calls) != _asked(recorded):
+            return recorded == () and not any(self._calls[-1][halts] for halts in HALTS)
+        return self._current == max(
+            (i for i, c in enumerate(recorded) if c["seq"] <= seq), default=-1
+        )
 
     def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
         """The inputs of the step at (action, visit)."""
         row = None if self._recording is None else self._recording.step(action, visit)
-        stored = self._calls[self._current]["inputs"] if row is None else row.inputs
+        stored = self._calls[max(self._current, 0)]["inputs"] if row is None else row.inputs
         recorded = {name: self._store.value(digest, strict=True) for name, digest in stored}
         return {**recorded, **self._given}
+
+
+def _asked(calls: tuple[Invocation, ...]) -> list[Any]:
+    """What calls asked for, apart from where each of them stopped."""
+    return [{k: v for k, v in call.items() if k not in ("stopped", "code")} for call in calls]
 
 
 def _holds(call: Invocation, did: tuple[str, int], following: str) -> bool:

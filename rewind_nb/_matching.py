@@ -10,8 +10,8 @@ from rewind_nb import _codec, _path
 from rewind_nb._compare import error_text
 from rewind_nb._diff import MISSING, diff_nodes
 from rewind_nb._divergence import Divergence
-from rewind_nb._execution import Recording
-from rewind_nb._model import StepRow
+from rewind_nb._model import Override, StepRow
+from rewind_nb._recording import Recording
 from rewind_nb._session import Session
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import Placed
@@ -32,6 +32,10 @@ class Matcher:
         """The steps of its tasks that are to be reproduced, in their order."""
         inside = self._recording.inside(placed.row)
         return [row for row in inside if row.status in ("complete", "failed")]
+
+    def update(self, row: StepRow) -> Override | None:
+        """What a user did to the state before a step, between it and the last one."""
+        return self._recording.update(row)
 
     def difference(self, placed: Placed, inside: list[StepRow]) -> Divergence | None:
         """The first difference: in its tasks, which come first, or in the step itself."""

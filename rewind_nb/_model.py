@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
+
+from rewind_nb._visible import visible
 
 RunStatus = Literal["running", "complete", "halted", "failed", "interrupted"]
 RunKind = Literal["record", "fork", "replay"]
 StepStatus = Literal["open", "complete", "failed", "interrupted"]
 Source = Literal["live", "cache", "tool-cache", "override", "render-cache", "reused", "inherited"]
 CacheMode = Literal["auto", "refresh", "replay", "off"]
-Reuse = Literal["none"]
+Reuse = Literal["unchanged", "none"]
 CallKind = Literal["model", "tool", "http", "clock", "random", "uuid"]
 
+REUSES: tuple[Reuse, ...] = ("unchanged", "none")
 CACHE_MODES: tuple[CacheMode, ...] = ("auto", "refresh", "replay", "off")
 
 
@@ -99,6 +102,10 @@ class Override:
     callback: bool = False
     branch: str = ""
     ordinal: int | None = None
+
+    def __repr__(self) -> str:
+        given = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        return visible(f"Override({', '.join(given)})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rewind_nb import _codec
-from rewind_nb._cells import Cell, Cells, Reader
+from rewind_nb._answering import is_other_model, other_model_note
+from rewind_nb._cells import Cell, Cells, Reader, manifest_of
 from rewind_nb._hooks import HookSpan
-from rewind_nb._model import Event, StepRow
+from rewind_nb._model import StepRow
 from rewind_nb._outcome import (
     Applied,
     DeletionRule,
@@ -29,15 +30,19 @@ from rewind_nb._outcome import (
     step_source,
     sum_usage,
 )
+from rewind_nb._scope import scope
+from rewind_nb._signals import put_off
 from rewind_nb._store import Batch, Content, _read
+from rewind_nb._store._leaks import refuse_secrets
 from rewind_nb._store._schema import seal
 from rewind_nb._trajectory import executed, survives
+from rewind_nb.capture import _leaving
 from rewind_nb.capture._context import RecordedCalls, StepContext, current_branch, step_scope
-from rewind_nb.capture._errors import describe
+from rewind_nb.capture._errors import describe, scrubbed
 from rewind_nb.capture._exchange import DONE, STORE_WIDE
 from rewind_nb.capture._tape import is_tape
 from rewind_nb.capture.http import close_streams
-from rewind_nb.errors import OverrideNotConsumedError
+from rewind_nb.errors import OverrideNotConsumedError, SecretLeakError
 
 if TYPE_CHECKING:
     from rewind_nb._session import Session
@@ -90,7 +95,9 @@ class OpenStep:
             cache_key=session.plan.cache_key,
             emit=session.hooks.emit,
             policy=session.plan.policy,
+            effects=session.plan.effects,
             stop=session.stop,
+            late=session.notes,
         )
         batch = Batch()
         if self.applied:
@@ -105,7 +112,7 @@ class OpenStep:
                     batch.content(cell.content)
         batch.replace(seal(row))
         session.store.submit(batch, wake=False)
-        self.span = session.hooks.emit(self._event("step_started"))
+        self.span = session.tell_started(row)
 
     @property
     def session(self) -> Session:
@@ -125,8 +132,8 @@ class OpenStep:
         """The action's own copies of its inputs."""
         return {name: cell.fresh() for name, cell in self.given.items()}
 
-    @contextlib.contextmanager
-    def activate(self) -> Iterator[None]:
+    @scope
+    def activate(self) -> Generator[None, None, None]:
         """Make this the current step of the running context."""
         token = _open.set(self)
         try:
@@ -166,10 +173,19 @@ class OpenStep:
 
         Raises:
             NotEncodableError: it cannot be stored; the path is ``@stream[n]``.
+            SecretLeakError: it holds a registered secret.
         """
         if self.chunks is None:
             self.chunks = []
-        self.chunks.append(_codec.encode(item, path=f"@stream[{len(self.chunks)}]"))
+        path = f"@stream[{len(self.chunks)}]"
+        data = _codec.encode(item, path=path)
+        refuse_secrets(data, path)  # before it goes out: a step that fails stores what did
+        self.chunks.append(data)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its final row is on its way to the store."""
+        return self.track.opened is not self
 
     # -- how it ends ----------------------------------------------------------------------
 
@@ -206,37 +222,50 @@ class OpenStep:
         row = replace(
             self._measured(),
             status="complete",
-            writes=tuple((k, written[k].hash) for k in after if k in written),
+            writes=manifest_of(written),  # in the order written, which a fork gives to new keys
             deleted=deleted,
             result=stored_result.hash,
             transition=taken.to_dict(),
         )
         row = replace(row, source=step_source(self._made, ctx.artifacts), hash=step_hash(row))
-        done = self.track.close(row, batch, after)
-        self._report()
-        session.notes += [*self._other_models(), *ctx.notes]
-        self._ended(row)
-        if not row.path:
-            session.rest(taken.to)
+        with put_off():
+            done = self.track.close(row, batch, after)
+            self._report()
+            session.notes += [*self._other_models(), *ctx.notes]
+            self.span.close()
+            session.tell_ended(row)
+            if not row.path:
+                session.rest(taken.to)
         return done
+
+    def leave(self, error: BaseException) -> None:
+        """Stop what it started, where it was interrupted, and name on *error* what goes on."""
+        if not isinstance(error, Exception):
+            _leaving.stop(self.ctx, error)
 
     def fail(self, error: BaseException) -> Future[None]:
         """Record that the action raised; the exception itself is the caller's to pass on."""
+        with put_off():
+            return self._fail(error)
+
+    def _fail(self, error: BaseException) -> Future[None]:
         session = self.session
         if self.track.cut:
             return DONE
         close_streams(self.ctx)
-        self.ctx.close()
+        with contextlib.suppress(SecretLeakError):  # of a tape, which is left out
+            self.ctx.close()
         interrupted = not isinstance(error, Exception)
         row = replace(
-            self._measured(),
+            scrubbed(self._measured()),
             status="interrupted" if interrupted else "failed",
             error=describe(error, with_traceback=True),
         )
         row = replace(row, source=step_source(self._made, ()), hash=step_hash(row))
         self._report()
         done = self.track.close(row, self.ctx.batch, None)
-        self._ended(row)
+        self.span.close()
+        session.tell_ended(row)
         if not session.plan.self_driven and not row.path:
             session.end(row.status if row.status != "complete" else "failed", row.action)  # type: ignore[arg-type]
         return done
@@ -274,7 +303,7 @@ class OpenStep:
             reads_all=self.reader.reads_all,
             duration_s=time.monotonic() - self.began,
             usage=sum_usage([c.usage for c in live if c.kind == "model"]),
-            calls=len(calls),
+            calls=len(calls) + len(self.ctx.announced - {call.idx for call in calls}),
             live_calls=len(live),
             played_calls=sum(call.source in ("cache", "tool-cache") for call in made),
             tasks=self._ended_tasks(),
@@ -314,48 +343,24 @@ class OpenStep:
         if not any(a.override.kind in ("model", "params") for a in self.applied):
             return []
         return [
-            f"asked {call.model}, answered by {call.answered_by}"
+            other_model_note(call.model, call.answered_by)
             for call in self.ctx.calls
-            if call.model and call.answered_by and call.model != call.answered_by
+            if is_other_model(call.model, call.answered_by)
         ]
 
     def _unused(self, kind: str, why: str) -> OverrideNotConsumedError:
         live = [c for c in self.ctx.calls if c.source == "live"]
         spent = sum_usage([c.usage for c in live if c.kind == "model"])
-        return OverrideNotConsumedError(
+        error = OverrideNotConsumedError(
             f"The override {kind}= of step {self.row.seq} {self.row.action!r} was not consumed: "
-            f"{why}. Spent before this was known: {len(live)} live call(s), {spent}.",
+            f"{why}.",
             override=kind,
             live_calls=len(live),
             usage=spent,
         )
-
-    def _ended(self, row: StepRow) -> None:
-        self.span.close()
-        self.session.hooks.emit(
-            self._event(
-                "step_ended",
-                source=row.source,
-                status=row.status,
-                latency_s=row.duration_s,
-                usage=row.usage,
-                hash=row.hash,
-                error=row.error.type if row.error else None,
-            )
-        ).close()
-
-    def _event(self, name: str, **facts: Any) -> Event:
-        row = self.row
-        return Event(
-            name,
-            row.run_id,
-            self.session.run.kind,
-            seq=row.seq,
-            action=row.action,
-            visit=row.visit,
-            path=row.path,
-            **facts,
-        )
+        # a note, for a replay fails with the same message and spends nothing
+        error.add_note(f"Spent before this was known: {len(live)} live call(s), {spent}.")
+        return error
 
 
 def open_step() -> OpenStep | None:

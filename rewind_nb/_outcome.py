@@ -52,14 +52,19 @@ def step_key(row: StepRow | ArtifactRow) -> StepKey:
     return (row.run_id, row.path, row.seq, row.attempt)
 
 
+def differing_reads(row: StepRow, cells: Cells) -> list[str]:
+    """What a recorded step was seen to read, absent keys included, that is not what there is."""
+    there = {key: cell.hash for key, cell in cells.items()}
+    differing = [key for key, digest in row.reads if there.get(key) != digest]
+    if row.reads_all:
+        known = {key for key, _ in row.reads}
+        differing += [key for key in there if key not in known]
+    return differing
+
+
 def reads_hold(row: StepRow, cells: Cells) -> bool:
-    """Whether what a recorded step was seen to read, absent keys included, is what there is."""
-    if row.reads_all and {k for k, h in row.reads if h is not None} != set(cells):
-        return False
-    return all(
-        (None if (cell := cells.get(key)) is None else cell.hash) == digest
-        for key, digest in row.reads
-    )
+    """Whether all of that is what there is."""
+    return not differing_reads(row, cells)
 
 
 def step_hash(row: StepRow) -> str:

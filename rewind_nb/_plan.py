@@ -21,7 +21,7 @@ from rewind_nb.capture._context import MODEL_OVERRIDES, TOOL_OVERRIDES, Recorded
 from rewind_nb.errors import OverrideError, did_you_mean
 
 STATE_KINDS = ("output", "patch", "state", "inputs")
-KINDS = (*STATE_KINDS, *MODEL_OVERRIDES, *TOOL_OVERRIDES)
+KINDS = (*STATE_KINDS, *MODEL_OVERRIDES, *TOOL_OVERRIDES, "action")
 
 
 class _Unset(enum.Enum):
@@ -85,8 +85,6 @@ def single(given: Mapping[str, Any], call: int) -> tuple[str, Any] | None:
     Raises:
         OverrideError: there are several.
     """
-    if type(call) is not int:
-        raise OverrideError(f"call={call!r} is not the number of a call, from 0.", call=call)
     named = {kind: value for kind, value in given.items() if value is not UNSET}
     if len(named) > 1:
         raise OverrideError(

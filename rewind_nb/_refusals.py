@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from rewind_nb._execution import Env, Recording
+from rewind_nb import _codec
+from rewind_nb._code import explain
+from rewind_nb._coded import code_parts
+from rewind_nb._execution import Env
+from rewind_nb._model import RunRow
+from rewind_nb._recording import Recording
 from rewind_nb._run import Run
-from rewind_nb._store import Store
 from rewind_nb._trajectory import Placed
 from rewind_nb.errors import (
     CodeChangedError,
@@ -66,30 +67,83 @@ def refuse_changed_code(env: Env, recording: Recording, seq: int) -> None:
     """Refuse to fork across a change of code.
 
     Raises:
-        CodeChangedError: an action at or after *seq* is not what it was.
+        CodeChangedError: an action at or after *seq* is not what it was; it says what changed.
     """
-    changed = changed_code(env.store, env.spec.code, recording.rows(seq))
-    if changed:
+    if code_is_the_same(env, recording):
+        return
+    changes = _code_changes(env, recording.run, recording.rows(seq))
+    if changes:
+        known = [f"In {action!r}: {words}. " for action, words in changes.items() if words]
         raise CodeChangedError(
-            f"The code of {', '.join(map(repr, changed))} changed since run {recording.run.id} "
-            "was recorded, so its effect and the override's could not be told apart. Record a "
-            "new run, or pass allow_code_change=True to have both.",
-            actions=changed,
+            f"The code of {', '.join(map(repr, changes))} changed since run {recording.run.id} "
+            "was recorded, so its effect and the override's could not be told apart. "
+            f"{''.join(known)}Record a new run, or pass allow_code_change=True to have both.",
+            actions=tuple(changes),
+            changes=changes,
         )
 
 
-def changed_code(store: Store, code: Mapping[str, Any], rows: list[Placed]) -> tuple[str, ...]:
-    """The actions of these steps whose code is not what it was when they were recorded."""
+def refuse_lost_code(env: Env, run: Run) -> None:
+    """Refuse to go on with a fork that executed code which is not here.
+
+    Raises:
+        CodeChangedError: it had an ``action=``, in another process or with another Rewind.
+    """
+    if run._row.mode.get("replaced") and run.id not in env.instead:  # noqa: SLF001
+        raise CodeChangedError(
+            f"Run {run.id} executes a callable that it was given as action=, and this Rewind does "
+            "not have it. Fork it again from its parent with that callable.",
+            actions=(),
+        )
+
+
+def code_is_the_same(env: Env, recording: Recording) -> bool:
+    """Whether all of the application is what it was when the recording was made.
+
+    Every action, condition and transition, as one hash: no step is read.
+    """
+    described, code = described_hash(env), env.spec.code
+    for run_id in dict.fromkeys(part.run_id for part in recording.trajectory.parts):
+        row = env.store.row(run_id)
+        if row.mode.get("replaced") and run_id not in env.instead:
+            return False
+        if any(found != described for found in (row.graph, *_resumed_with(row))):
+            return False
+        for action, kept in (row.containers or {}).items():
+            now = code[action].containers if action in code else {}
+            if any(now.get(name) != digest for name, digest in kept.items() if digest):
+                return False
+    return True
+
+
+def _resumed_with(row: RunRow) -> list[str]:
+    return [call["code"] for call in row.halts if "code" in call]
+
+
+def described_hash(env: Env) -> str:
+    """The hash of the application's description, its code included."""
+    return str(_codec.digest(_codec.encode(env.spec.describe(), path="graph")))
+
+
+def changed_code(env: Env, run: Run, rows: list[Placed]) -> tuple[str, ...]:
+    """The actions of these steps of *run* whose code is not what it was when they were recorded."""
+    return tuple(_code_changes(env, run, rows))
+
+
+def _code_changes(env: Env, run: Run, rows: list[Placed]) -> dict[str, str]:
+    """Those actions, each with what changed; "" where the recording does not say so."""
+    store = env.store
     stable: dict[str, dict[str, dict[str, str]]] = {}
-    changed: dict[str, None] = {}
+    changes: dict[str, str] = {}
     for row in (p.row for p in rows):
-        if row.code is None or row.action not in code or row.action in changed:
+        now = env.code_of(run, row)
+        if row.code is None or now is None or row.action in changes:
             continue
         if row.run_id not in stable:
             stable[row.run_id] = store.row(row.run_id).containers or {}
-        now = code[row.action]
-        kept = stable[row.run_id].get(row.action, {})
-        same = all(now.containers.get(k) == d for k, d in kept.items() if d)
-        if now.digest != row.code or not same:
-            changed[row.action] = None
-    return tuple(changed)
+        kept = {k: d for k, d in stable[row.run_id].get(row.action, {}).items() if d}
+        if now.digest != row.code or any(now.containers.get(k) != d for k, d in kept.items()):
+            parts = code_parts(store, row)
+            was = now.parts if parts is None else parts  # then only the contents are known
+            changes[row.action] = explain(was, now.parts, kept, now.containers)
+    return changes

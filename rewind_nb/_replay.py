@@ -7,20 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb._burr import Machine
+from rewind_nb._describe import error_line
 from rewind_nb._divergence import Divergence
 from rewind_nb._drive import Ended, Script, stopped_by
-from rewind_nb._execution import Env, Execution, Recording, put_again, run_row
+from rewind_nb._execution import Env, Execution, run_row
 from rewind_nb._matching import Matcher
 from rewind_nb._model import RunStatus, StepRow
-from rewind_nb._outcome import step_key
+from rewind_nb._outcome import Applied, step_key
 from rewind_nb._proof import Proof
+from rewind_nb._recording import Recording, put_again
 from rewind_nb._refusals import changed_code, refuse_foreign, refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb._session import Session
 from rewind_nb._store import Batch, Store, _read
 from rewind_nb._trajectory import Placed, executed
 from rewind_nb.capture._guard import no_connections
-from rewind_nb.errors import ConfigError
+from rewind_nb.errors import ConfigError, OverrideNotConsumedError
 
 
 def new_replay(
@@ -56,19 +58,32 @@ def new_replay(
         cache="replay",
         strict=True,
         recorded=recording.at,
-        overrides=lambda lane, name, n: recording.overrides(recording.at(lane, name, n)),
-        puts=lambda track, name, n: put_again(recording, recording.at(track.lane, name, n)),
+        overrides=lambda lane, name, n: _given(recording, recording.at(lane, name, n)),
+        decide=lambda track, name, n, _inputs, _code: put_again(
+            recording, recording.at(track.lane, name, n)
+        ),
     )
     session = Session(env.store, row, plan, env.told(), env.spec.code)
+    plan.instead = env.instead_of(run.id)
     session.standing(cells, seq=first, prior=row.prior, visits=recording.visits_before(first))
     adapters = env.spec.adapters if hooks == "user" else ()
     machine = Machine(env.spec, session, entry=entry, adapters=adapters)
-    tally = Tally()
+    tally = Tally(code_changed=changed_code(env, run, expected))
     ended = Ended(_replayed_status(run), run.next_action)
     script = replaying(
-        machine, Matcher(recording, session), expected, recording.inputs, tally, ended
+        machine, Matcher(recording, session), expected, recording.inputs, tally, ended, run.note
     )
     return Execution(session, machine, script, around=no_connections), tally, expected
+
+
+def _given(recording: Recording, row: StepRow | None) -> list[Applied]:
+    """The overrides of a recorded step; where that was its failure, they are to be consumed."""
+    given = recording.overrides(row)
+    error = None if row is None else row.error
+    unused = error is not None and error.type.endswith(OverrideNotConsumedError.__name__)
+    return (
+        [replace(a, own=a.override in recording.run.overrides) for a in given] if unused else given
+    )
 
 
 def _replayed_status(run: Run) -> RunStatus:
@@ -84,6 +99,7 @@ class Tally:
     executed: int = 0
     applied: int = 0
     divergence: Divergence | None = None
+    code_changed: tuple[str, ...] = ()
 
 
 InputsOf = Callable[[StepRow], Mapping[str, Any]]
@@ -96,24 +112,28 @@ def replaying(
     inputs_of: InputsOf,
     tally: Tally,
     end: Ended,
+    failure: str | None,
 ) -> Script:
     """Execute every recorded step on its recorded calls, and stop at the first difference.
 
     Args:
         end: how the recorded run ended, which is how an identical replay ends.
+        failure: what stopped it, where that was a condition.
     """
     due = [p for p in expected if p.row.status in ("complete", "failed")]
     inside = [matcher.inside(placed) for placed in due]
     tally.steps = len(due) + sum(map(len, inside))
     for placed, tasks in zip(due, inside, strict=True):
         row = placed.row
-        if machine.next_action != row.action:
-            tally.divergence = _other_way(machine, placed)
-            return Ended(
-                "complete" if machine.next_action is None else "halted", machine.next_action
-            )
-        if not machine.put_in():
-            error = yield inputs_of(row)
+        if (update := matcher.update(row)) is not None:
+            machine.update(update)
+        way = _way_on(machine)
+        if way != row.action:
+            tally.divergence = _other_way(placed, row.action, way)
+            return _stopped_at(way)
+        inputs = inputs_of(row)
+        if not machine.put_in(inputs):
+            error = yield inputs
             if error is not None and not isinstance(error, Exception):
                 return stopped_by(error, row.action)
         tally.divergence = matcher.difference(placed, tasks)
@@ -129,32 +149,46 @@ def replaying(
         tally.applied += applied
         tally.executed += len(reproduced) - applied
     if due and due[-1].row.status == "complete":
-        recorded = (due[-1].row.transition or {}).get("to")
-        if _next_action(machine) != recorded:
-            tally.divergence = replace(
-                _other_way(machine, due[-1]), before=recorded, after=machine.next_action
-            )
-            return Ended("halted" if machine.next_action else "complete", machine.next_action)
+        taken, way = due[-1].row.transition or {}, _way_on(machine)
+        recorded = (failure or "an exception") if taken.get("failed") else taken.get("to")
+        same = str(way) in (failure or "") if isinstance(way, _Raised) else way == recorded
+        if not same:
+            tally.divergence = _other_way(due[-1], recorded, way)
+            return _stopped_at(way)
     return end
 
 
-def _next_action(machine: Machine) -> str | None:
+class _Raised(str):
+    """What the condition of a transition raised, in one line."""
+
+    __slots__ = ()
+
+
+def _way_on(machine: Machine) -> str | None:
+    """The next action, None at the end, or what a condition raised."""
     try:
         return machine.next_action
-    except Exception:  # noqa: BLE001  (a condition that failed when it was recorded, too)
-        return None
+    except Exception as error:  # noqa: BLE001  (it is compared with the recording)
+        return _Raised(error_line(error))
 
 
-def _other_way(machine: Machine, placed: Placed) -> Divergence:
+def _stopped_at(way: str | None) -> Ended:
+    return Ended("complete" if way is None else "halted", None if isinstance(way, _Raised) else way)
+
+
+def _other_way(placed: Placed, before: str | None, after: str | None) -> Divergence:
     row = placed.row
+    raised = isinstance(after, _Raised)
     return Divergence(
         seq=placed.seq,
         action=row.action,
         visit=row.visit,
         path="@next",
-        before=row.action,
-        after=machine.next_action,
-        why="The transitions led to another action: a condition depends on more than the state.",
+        before=before,
+        after=after,
+        why="The condition of a transition raised."
+        if raised
+        else "The transitions led to another action: a condition depends on more than the state.",
     )
 
 
@@ -163,7 +197,6 @@ def _other_way(machine: Machine, placed: Placed) -> Divergence:
 
 def proof_of(
     store: Store,
-    code: Mapping[str, Any],
     session: Session,
     tally: Tally,
     expected: list[Placed],
@@ -183,7 +216,7 @@ def proof_of(
         tokens=None if usage is None else usage.total_tokens,
         recorded_calls=sum(r.live_calls + r.played_calls for r in rows),
         recorded_tokens=_tokens(store, rows),
-        code_changed=changed_code(store, code, expected),
+        code_changed=tally.code_changed,
         uncaptured=tuple(dict.fromkeys(what for s in made for what in s.uncaptured)),
         divergence=tally.divergence,
         run=replayed,

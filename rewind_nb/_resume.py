@@ -12,22 +12,28 @@ from typing import Any
 
 from rewind_nb import _owner
 from rewind_nb._burr import Machine
+from rewind_nb._code import CodeFingerprint
+from rewind_nb._converge import Convergence
 from rewind_nb._drive import forward
-from rewind_nb._execution import (
-    Env,
-    Execution,
-    Recording,
-    invocation,
-    put_again,
-)
+from rewind_nb._execution import Env, Execution, invocation
 from rewind_nb._itinerary import Itinerary
 from rewind_nb._lane import Lane
 from rewind_nb._model import RunRow, StepRow
 from rewind_nb._outcome import Applied, reads_hold, step_key
-from rewind_nb._refusals import refuse_complete, refuse_foreign, refuse_running
+from rewind_nb._reasons import FINISHED
+from rewind_nb._recording import Recording
+from rewind_nb._refusals import (
+    described_hash,
+    refuse_complete,
+    refuse_foreign,
+    refuse_lost_code,
+    refuse_running,
+)
+from rewind_nb._reuse import Decision, reuse_of
 from rewind_nb._run import Run
 from rewind_nb._session import Session
 from rewind_nb._store import Batch
+from rewind_nb._tail import written_out
 from rewind_nb._track import Put, Track
 from rewind_nb._trajectory import Placed
 
@@ -45,6 +51,7 @@ def resumed(
     own = Recording.of(run)  # reads the row and the steps together; what follows goes by them
     refuse_running(run)
     refuse_complete(run)
+    refuse_lost_code(env, run)
     last = own.trajectory.at(len(run) - 1) if len(run) else None
     unfinished = last is not None and last.row.status != "complete"
     seq = len(run) - 1 if unfinished else len(run)
@@ -72,12 +79,17 @@ def resumed(
             call["inputs"] = list({**earlier, **dict(call["inputs"])}.items())
         row = replace(row, halts=(*row.halts, call))
         env.store.submit(batch, wake=False)
-    parent = None if row.parent is None else Recording.of(env.store.run(row.parent))
+    opening = Batch()
+    if row.tail is not None:
+        row, opening = written_out(own, row)
+    if row.halts and (code := described_hash(env)) != was.graph:
+        row = replace(row, halts=(*row.halts[:-1], {**row.halts[-1], "code": code}))
+    parent = None if row.parent is None else Recording.of(env.store.run(row.parent), row.parent_len)
     answers = last.row if last is not None and unfinished else None
     again = _Again.of(run, seq, action, visits[action or ""] + 1)
     return _resume_from(
         env, row, own, parent, action, seq, answers, again, dict(inputs),
-        passing=cut_short, was=was, over=_was_over(run, last),
+        passing=cut_short, was=was, over=_was_over(run, last), opening=opening,
     )  # fmt: skip
 
 
@@ -133,8 +145,15 @@ def _resume_from(
     passing: bool,
     was: RunRow,
     over: bool,
+    opening: Batch,
 ) -> Execution:
-    unfinished = _Unfinished(own, answers)
+    unfinished, mine = _Unfinished(own, answers), own.run.overrides
+
+    decide = (
+        None
+        if parent is None
+        else reuse_of(env, row, parent, again.at, overridden=bool(again.overrides))
+    )
 
     def recorded(lane: Lane, name: str, nth: int) -> StepRow | None:
         if (row := unfinished.answered(lane, name, nth)) is not None:
@@ -142,33 +161,43 @@ def _resume_from(
         return None if parent is None else parent.at(lane, name, nth)
 
     def overrides(lane: Lane, name: str, nth: int) -> list[Applied]:
+        if (row := unfinished.row(lane, name, nth)) is not None:
+            return [Applied(o, own=o in mine) for o in own.given(row)]
         inherited = [] if parent is None else parent.overrides(parent.at(lane, name, nth))
         return inherited + again.given(lane, name, nth)
 
-    def puts(track: Track, name: str, nth: int) -> Put | None:
+    def decided(
+        track: Track, name: str, nth: int, inputs: Mapping[str, Any], code: CodeFingerprint | None
+    ) -> Decision | None:
         if (put := unfinished.finished(track, name, nth)) is not None:
             return put
-        return None if parent is None else put_again(parent, parent.at(track.lane, name, nth))
+        return None if decide is None else decide(track, name, nth, inputs, code)
 
     plan = env.plan(
         cache=row.mode.get("cache", env.cache),  # the run's own, as it set out
         epoch=row.epoch,
+        effects="live" if row.mode.get("effects") == "live" else None,
+        instead=env.instead_of(row.id),
         recorded=recorded,
         overrides=overrides,
-        puts=puts,
+        decide=decided,
         attempts={} if answers is None else {seq: answers.attempt + 1},
     )
-    session = Session(env.store, row, plan, env.told(), env.spec.code, basis=was)
+    session = Session(env.store, row, plan, env.told(), env.spec.code, basis=was, opening=opening)
     session.standing(
         own.cells_entering(seq), seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq)
     )
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
     way = Itinerary(env.store, row.halts, seq, parent, passing=passing, given=inputs)
+    reuses = parent is not None and row.mode.get("reuse") == "unchanged"
+    converge = (
+        Convergence(env, parent, way, session, env.always).after if parent and reuses else None
+    )
     between = passing and answers is None  # two steps: the first may have been the last
     return Execution(
         session,
         machine,
-        forward(machine, way, stop_for_inputs=True, over=over, between=between),
+        forward(machine, way, stop_for_inputs=True, over=over, between=between, converged=converge),
     )
 
 
@@ -179,23 +208,22 @@ class _Unfinished:
     own: Recording
     attempt: StepRow | None
 
-    def _row(self, lane: Lane, action: str, visit: int) -> StepRow | None:
+    def row(self, lane: Lane, action: str, visit: int) -> StepRow | None:
+        """The step there of that attempt."""
         top = self.attempt
         if top is None or (lane.root or (action, visit)) != (top.action, top.visit):
             return None
         return top if lane.root is None else self.own.at(lane, action, visit)
 
     def answered(self, lane: Lane, action: str, visit: int) -> StepRow | None:
-        """The recorded step that answers: of one that failed, the answers may be why."""
-        row = self._row(lane, action, visit)
-        return None if row is None or row.status == "failed" else row
+        """The recorded step that answers; of one that failed only the effects it had."""
+        return self.row(lane, action, visit)
 
     def finished(self, track: Track, action: str, visit: int) -> Put | None:
         """A step of a task that had finished, if what it read is what there is now."""
-        row = self._row(track.lane, action, visit) if track.lane.path else None
+        row = self.row(track.lane, action, visit) if track.lane.path else None
         if row is None or row.status != "complete" or not reads_hold(row, track.cells):
             return None
-        again = [applied.override for applied in self.own.overrides(row)]
         source = row.source if row.source in ("override", "inherited") else "reused"
         origin = row.origin or step_key(row)
-        return Put(row, source, "finished before the run stopped", origin, overrides=again)
+        return Put(row, source, FINISHED, origin, overrides=self.own.given(row))

@@ -10,12 +10,13 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
 
+from rewind_nb._arguments import check_names, check_own, check_settings, check_start
 from rewind_nb._bound import Bound, check_mapping
 from rewind_nb._compare import Diff, compare
 from rewind_nb._drive import Ended
 from rewind_nb._execution import Execution, driven_by_user, new_run
-from rewind_nb._forks import new_fork
-from rewind_nb._model import CacheMode
+from rewind_nb._forks import new_fork, new_rerun
+from rewind_nb._model import REUSES, CacheMode, Reuse
 from rewind_nb._plan import KINDS, UNSET, single
 from rewind_nb._proof import Proof
 from rewind_nb._replay import Tally, new_replay, proof_of
@@ -125,8 +126,8 @@ class Rewind(Bound):
         return new_run(
             self._env(cache),
             inputs=check_mapping("inputs", inputs),
-            halt_after=halt_after or [],
-            halt_before=halt_before or [],
+            halt_after=check_names("halt_after", halt_after) or [],
+            halt_before=check_names("halt_before", halt_before) or [],
             state=check_mapping("state", state),
             label=label,
         )
@@ -179,8 +180,8 @@ class Rewind(Bound):
             self._env(None),
             self._found(run),
             inputs=check_mapping("inputs", inputs),
-            halt_after=halt_after or [],
-            halt_before=halt_before or [],
+            halt_after=check_names("halt_after", halt_after) or [],
+            halt_before=check_names("halt_before", halt_before) or [],
         )
 
     # -- fork -------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ class Rewind(Bound):
     def fork(
         self,
         run: Run | str,
-        at: At,
+        at: At | None = None,
         *,
         output: Any = UNSET,
         patch: Any = UNSET,
@@ -202,9 +203,11 @@ class Rewind(Bound):
         response: Any = UNSET,
         tool_args: Any = UNSET,
         tool_result: Any = UNSET,
+        action: Any = UNSET,
         call: int = 0,
-        reuse: str = "none",
+        reuse: Reuse = "unchanged",
         cache: CacheMode | None = None,
+        effects: Literal["live"] | Mapping[str, Any] | None = None,
         halt_after: list[str] | None = None,
         halt_before: list[str] | None = None,
         label: str | None = None,
@@ -233,10 +236,16 @@ class Rewind(Bound):
             response: the answer to that call: its text, or a whole response body.
             tool_args: dict of arguments of tool call number *call*.
             tool_result: the result of that tool call.
+            action: another callable, with the same reads and writes, to execute at the step;
+                or, without *at*, a dict of them by action name, for all its visits.
             call: which call, from 0, in branch order.
-            reuse: ``"none"``: every step from *at* on executes, its calls played back where
-                nothing about them changed.
+            reuse: ``"unchanged"`` takes a step over from the parent where its code, its inputs
+                and all it was seen to read are the same; ``"none"`` executes every step from
+                *at* on, its calls played back where nothing about them changed.
             cache: instead of the Rewind's own mode.
+            effects: for tools that act on the world (``@tool(effect=True)``) and are called
+                otherwise than in the parent: ``"live"`` fires them, a dict of stubs by name
+                gives a value, or a function to call instead; else they are refused.
             halt_after: instead of the parent's last halt conditions.
             halt_before: likewise.
             label: a name to show.
@@ -248,9 +257,10 @@ class Rewind(Bound):
             The fork.
 
         Raises:
+            ConfigError: an argument cannot work.
             OverrideError: the step cannot consume the override, or there are two.
             OverrideNotConsumedError: it executed and did not use it.
-            StepNotFoundError: the run has no such step.
+            StepNotFoundError: the run has no such step, or it is a Step of another run.
             RunBusyError: the parent is still running.
             CodeChangedError: action code changed since the recording.
             StepLimitError: more than *max_steps* steps executed.
@@ -259,17 +269,17 @@ class Rewind(Bound):
         return self._go(execution, "afork")
 
     @_twin_of(fork)
-    async def afork(self, run: Run | str, at: At, **given: Any) -> Run:
+    async def afork(self, run: Run | str, at: At | None = None, **given: Any) -> Run:
         """`fork` for async applications; the same arguments."""
         return await self._ago(self._new_fork(run=run, at=at, **given))
 
     def _new_fork(
         self,
         run: Run | str,
-        at: At,
+        at: At | None = None,
         *,
         call: int = 0,
-        reuse: str = "none",
+        reuse: Reuse = "unchanged",
         cache: CacheMode | None = None,
         **given: Any,
     ) -> Execution:
@@ -280,15 +290,63 @@ class Rewind(Bound):
                     f"fork() got an unexpected keyword argument {name!r}. "
                     f"{did_you_mean(name, [*KINDS, *_FORK_SETTINGS])}"
                 )
-        if reuse != "none":
-            raise ConfigError(
-                f"reuse={reuse!r}: this version re-executes every step from `at` on "
-                '(reuse="none"), with unchanged calls played back.'
-            )
+        if reuse not in REUSES:
+            raise ConfigError(f"reuse={reuse!r} is not one of {', '.join(REUSES)}.")
+        check_settings(call, settings)
         override = single(given, call)
-        return new_fork(
-            self._env(cache), self._found(run), at, override, call=call, reuse=reuse, **settings
+        parent = self._found(run)
+        if at is not None:
+            check_own(parent, at)
+        return new_fork(self._env(cache), parent, at, override, call=call, reuse=reuse, **settings)
+
+    def rebind(self, app: Any) -> Rewind:
+        """Go on with an edited application, on the same store.
+
+        Args:
+            app: a Burr application, or a function without arguments that builds one.
+
+        Returns:
+            This Rewind, so that ``rw.rebind(app).rerun_from(run)`` reads as one sentence.
+
+        Raises:
+            ConfigError: it is none, or lacks an action of ``always_run``.
+        """
+        self._bind(app)
+        return self
+
+    def rerun_from(
+        self,
+        run: Run | str,
+        *,
+        effects: Literal["live"] | Mapping[str, Any] | None = None,
+        label: str | None = None,
+        max_steps: int | None = None,
+    ) -> Run:
+        """The fork of a run whose override is the code of the application as it is now.
+
+        It executes the steps whose code changed and what depends on them, and takes all others
+        over; with no edit it executes nothing. A graph of another shape is noted on it.
+
+        Args:
+            run: the parent.
+            effects: as for `fork`.
+            label: a name to show.
+            max_steps: stop it where it no longer ends (default 4 x the parent's + 100).
+
+        Raises:
+            RunBusyError: the parent is still running.
+            StepNotFoundError: the application does not have the action it would start with.
+        """
+        execution = new_rerun(
+            self._env(None), self._found(run), effects=effects, label=label, max_steps=max_steps
         )
+        return self._go(execution, "arerun_from")
+
+    @_twin_of(rerun_from)
+    async def arerun_from(self, run: Run | str, **given: Any) -> Run:
+        """`rerun_from` for async applications; the same arguments."""
+        settings = {"effects": None, "label": None, "max_steps": None, **given}
+        return await self._ago(new_rerun(self._env(None), self._found(run), **settings))
 
     # -- replay and diff --------------------------------------------------------------------
 
@@ -309,7 +367,7 @@ class Rewind(Bound):
         Returns:
             A `Proof`; ``proof.require()`` raises where it is not ok.
         """
-        execution, tally, expected = new_replay(self._env(None), self._found(run), start, hooks)
+        execution, tally, expected = self._new_replay(run, start, hooks)
         ended = self._drive(execution, "areplay")
         return self._proof(run, execution, ended, tally, expected)
 
@@ -317,10 +375,17 @@ class Rewind(Bound):
         self, run: Run | str, start: At | None = None, hooks: Literal["user"] | None = None
     ) -> Proof:
         """`replay` for async applications."""
-        execution, tally, expected = new_replay(self._env(None), self._found(run), start, hooks)
-        self._last_run = execution.session.run.id
+        execution, tally, expected = self._new_replay(run, start, hooks)
+        execution.on_start = self._remember
         ended = await execution.ago()
         return self._proof(run, execution, ended, tally, expected)
+
+    def _new_replay(
+        self, run: Run | str, start: At | None, hooks: str | None
+    ) -> tuple[Execution, Tally, list[Placed]]:
+        recorded = self._found(run)
+        check_start(recorded, start)
+        return new_replay(self._env(None), recorded, start, hooks)
 
     def _proof(
         self,
@@ -332,8 +397,7 @@ class Rewind(Bound):
     ) -> Proof:
         if ended.error is not None:
             raise ended.error
-        code = execution.machine.spec.code
-        return proof_of(self.store, code, execution.session, tally, expected, self._found(run))
+        return proof_of(self.store, execution.session, tally, expected, self._found(run))
 
     def diff(self, a: Run | str, b: Run | str) -> Diff:
         """Compare two runs, aligned by (action, visit), field by field.
@@ -343,7 +407,9 @@ class Rewind(Bound):
         return compare(self._found(a), self._found(b))
 
 
-_FORK_SETTINGS = ("halt_after", "halt_before", "label", "sample", "max_steps", "allow_code_change")
+_FORK_SETTINGS = (
+    "halt_after", "halt_before", "label", "sample", "effects", "max_steps", "allow_code_change",
+)  # fmt: skip
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:

@@ -5,21 +5,23 @@ Its steps are recorded by its `Track`; tasks inside a step have tracks of their 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from rewind_nb import _owner
+from rewind_nb._answering import condensed
 from rewind_nb._cells import Cells
 from rewind_nb._hooks import Hooks, HookSpan
 from rewind_nb._lane import Lane
 from rewind_nb._model import CacheMode, CallRow, Event, RunRow, RunStatus, StepRow
 from rewind_nb._outcome import Applied
+from rewind_nb._scope import scope
+from rewind_nb._signals import put_off
 from rewind_nb._store import Batch, Store
 from rewind_nb._store._chain import chain_at, tail_end
 from rewind_nb._store._schema import root_hash, seal
@@ -35,6 +37,13 @@ class Codes(Protocol):
         """Per action the containers it refers to, by digest; "" for those that changed."""
 
 
+Decide = Callable[[Track, str, int, Mapping[str, Any], Any], Put | str | None]
+
+
+# (path, action, visit, the action itself) -> what executes instead: an action with its code
+InsteadOf = Callable[[str, str, int, Any], Any]
+
+
 @dataclass(slots=True)
 class Plan:
     """What a run may take from a recording.
@@ -42,7 +51,8 @@ class Plan:
     Attributes:
         recorded: the recorded step at (lane, action, visit), if any.
         overrides: what to override in the step at (lane, action, visit), first to last.
-        puts: what to apply the track's (action, visit) instead of executing it.
+        decide: what to apply at the track's (action, visit) instead of executing it, or why
+            it executes.
         attempts: which attempt a top-level step is, for those that were tried before.
     """
 
@@ -51,10 +61,12 @@ class Plan:
     epoch: int = 0
     recorded: Callable[[Lane, str, int], StepRow | None] = lambda _lane, _action, _visit: None
     overrides: Callable[[Lane, str, int], Sequence[Applied]] = lambda _lane, _action, _visit: ()
-    puts: Callable[[Track, str, int], Put | None] = lambda _track, _action, _visit: None
+    decide: Decide = lambda _track, _action, _visit, _inputs, _code: None
     attempts: dict[int, int] = field(default_factory=dict)
     cache_key: Callable[[dict[str, Any]], Any] | None = None
     policy: HttpPolicy = DEFAULT
+    instead: InsteadOf | None = None
+    effects: Any = None  # of a fork: "live", or stubs by the name of the tool
     self_driven: bool = True  # False: the user steps the application
 
 
@@ -75,6 +87,7 @@ class Session:
     code: Codes
     track: Track = field(init=False)
     basis: RunRow | None = None  # the run as it was read when this was planned
+    opening: Batch = field(default_factory=Batch)  # what is written together with the claim on it
     busy: bool = False  # a step is executing
     misses: list[Exception] = field(default_factory=list)
     unmade: list[CallRow] = field(default_factory=list)  # recorded calls a replay did not make
@@ -84,6 +97,7 @@ class Session:
     spans: list[HookSpan] = field(default_factory=list)
     gate: threading.Lock = field(default_factory=threading.Lock)  # between a step and its tasks
     stop: threading.Event = field(default_factory=threading.Event)  # tells workers to stop
+    started: bool = False
     over: bool = False  # what comes later is dropped
 
     def standing(
@@ -114,7 +128,7 @@ class Session:
             track.chain = self.store.read(
                 chain_at, self.run.parent if inherited else self.run.id, track.seq
             )
-        batch = Batch()
+        batch, self.opening = self.opening, Batch()
         if self.basis is None:
             self.run = seal(self.run)
             batch.add(self.run)
@@ -130,6 +144,7 @@ class Session:
             except BaseException:
                 _owner.ACTIVE.discard(self.run.id)
                 raise
+        self.started = True
         self.spans.append(self.hooks.emit(Event("run_started", self.run.id, self.run.kind)))
 
     def _busy(self) -> RunBusyError:
@@ -144,12 +159,12 @@ class Session:
     ) -> Future[None]:
         """Write the run's tip and root hash, durably."""
         self.over = True
-        notes = [n for n in (self.run.note, note, *self.notes, *self.hooks.problems) if n]
+        notes = condensed((self.run.note, note, *self.notes, *self.hooks.problems))
         self.run = replace(
             self.run,
             status=status,
             next_action=next_action,
-            note="; ".join(dict.fromkeys(notes)) or None,
+            note="; ".join(notes) or None,
             ended_at=time.time(),
             containers=_kept(self.run.containers, self.code.stable()),
         )
@@ -173,13 +188,14 @@ class Session:
     def wake(self) -> None:
         """The user drives the application on."""
         if self.run.id not in _owner.ACTIVE:
-            self.run = replace(self.run, status="running", next_action=None, root=None)
-            self.start()
+            with put_off():
+                self.run = replace(self.run, status="running", next_action=None, root=None)
+                self.start()
 
     # -- steps --------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def stepping(self) -> Iterator[None]:
+    @scope
+    def stepping(self) -> Generator[None, None, None]:
         """One step at a time.
 
         Raises:
@@ -196,6 +212,40 @@ class Session:
             yield
         finally:
             self.busy = False
+
+    def tell_started(self, row: StepRow) -> HookSpan:
+        """Tell the hooks that a step starts; what they return lasts until it is closed."""
+        return self.hooks.emit(self._event("step_started", row))
+
+    def tell_ended(self, row: StepRow) -> None:
+        """Tell the hooks how a step ended."""
+        event = self._event(
+            "step_ended",
+            row,
+            source=row.source,
+            status=row.status,
+            latency_s=row.duration_s,
+            usage=row.usage,
+            hash=row.hash,
+            error=row.error.type if row.error else None,
+        )
+        self.hooks.emit(event).close()
+
+    def _event(self, name: str, row: StepRow, **facts: Any) -> Event:
+        return Event(
+            name,
+            row.run_id,
+            self.run.kind,
+            seq=row.seq,
+            action=row.action,
+            visit=row.visit,
+            path=row.path,
+            **facts,
+        )
+
+    def note(self, said: str | None) -> None:
+        """Remember what there is to say of the run."""
+        self.notes += [said] if said else []
 
     def closed(self, row: StepRow) -> None:
         """Remember what ended inside a top-level step, for who compares it with a recording."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rewind_nb._cells import Cell, Cells, Reader, manifest_of
+from rewind_nb._edits import entering, update_between
 from rewind_nb._lane import Lane
 from rewind_nb._model import Override, Source, StepRow, Usage
 from rewind_nb._open_step import OpenStep
@@ -32,11 +33,13 @@ from rewind_nb._outcome import (
     encoded_overrides,
     step_hash,
 )
-from rewind_nb._store import Batch, Content
+from rewind_nb._signals import put_off
+from rewind_nb._store import Batch, Content, _read
 from rewind_nb._store._read import StepKey
 from rewind_nb._store._schema import chain_hash, seal
 from rewind_nb._trajectory import CHECKPOINT_EVERY
 from rewind_nb.capture._exchange import DONE
+from rewind_nb.capture.artifacts import write_again
 from rewind_nb.errors import RunBusyError, RunStoppedError
 
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ class Track:
     last: StepRow | None = None
     graph: Content | None = None  # inside a task: what its application is, encoded
     opened: OpenStep | None = None
+    because: str | None = None  # why the next step executes, in a fork
     made: list[Made] = field(default_factory=list)  # the calls of its steps
 
     def open(self, action: str, cells: Cells, inputs: Inputs, code: Any) -> OpenStep:
@@ -107,10 +111,10 @@ class Track:
         checkpoint = self.seq % CHECKPOINT_EVERY == 0 or self.seq == self._start
         edited = manifest_of(cells) != manifest_of(self.cells)
         if edited:  # the user put something in between two steps: it belongs to this one
-            applied += (Applied(_update(self.cells, cells), own=False),)
+            applied += (Applied(update_between(self.cells, cells), own=False),)
         overrides = [a.override for a in applied]
         edited = edited or any(o.kind in ("state", "update") for o in overrides)
-        cells = _entering(cells, overrides)
+        cells = entering(cells, overrides)
         for override in overrides:
             if override.kind == "inputs":
                 given |= {k: Cell.of(v, f"@inputs.{k}") for k, v in override.value.items()}
@@ -123,6 +127,7 @@ class Track:
             visit=visit,
             status="open",
             source="live",
+            reason=self.because,
             started_at=time.time(),
             inputs=manifest_of(given),
             code=getattr(code, "digest", None),
@@ -135,6 +140,12 @@ class Track:
         reader = Reader(cells, None if self.owner is None else self.owner.reader)
         self.opened = OpenStep(self, row, cells, given, applied, reader)
         return self.opened
+
+    def refused(self, action: str, error: BaseException) -> None:
+        """The next step could not open: a run that the user drives ends here."""
+        session = self.session
+        if not (self.lane.path or session.plan.self_driven or isinstance(error, RunBusyError)):
+            session.end("failed" if isinstance(error, Exception) else "interrupted", action)
 
     def _begin(self) -> None:
         session = self.session
@@ -172,15 +183,27 @@ class Track:
 
     # -- steps that are not executed ------------------------------------------------------
 
-    def planned(self, action: str) -> Put | None:
-        """What is to be applied at the next step, if it is *action*, instead of executing it."""
-        return self.session.plan.puts(self, action, self.visits[action] + 1)
+    def instead(self, action: str, original: Any) -> Any:
+        """What the next step executes instead of an action, with its code; None for itself."""
+        given = self.session.plan.instead
+        return given and given(self.lane.path, action, self.visits[action] + 1, original)
+
+    def planned(self, action: str, inputs: Inputs, code: Any) -> Put | None:
+        """What is to be applied at the next step, if it is *action*, instead of executing it.
+
+        Where nothing is, why it executes is remembered for its row.
+        """
+        decided = self.session.plan.decide(self, action, self.visits[action] + 1, inputs, code)
+        if isinstance(decided, Put):
+            return decided
+        self.because = decided
+        return None
 
     def put_in(self, put: Put, route: RouteOf) -> StepRow:
         """Record a step whose output is given; nothing executes."""
         self._begin()
         recorded = put.recorded
-        cells = _entering(self.cells, put.overrides)
+        cells = entering(self.cells, put.overrides)
         batch = Batch()
         overrides = None
         if put.overrides:
@@ -222,8 +245,28 @@ class Track:
         after = cells_after(cells, row.deleted, written)
         taken = route(recorded.action, after)
         row = replace(row, hash=step_hash(row), transition=taken.to_dict())
-        self.close(row, batch, after).result()
+        if put.origin is not None:  # what it looked at is what the one looked at that executed
+            row = replace(
+                row,
+                reads=recorded.reads,
+                reads_all=recorded.reads_all,
+                stream=recorded.stream,
+                uncaptured=recorded.uncaptured,
+            )
+        if put.source == "reused" and put.origin is not None:
+            self._write_artifacts(put.origin, row)
+        with put_off():
+            done = self.close(row, batch, after)
+            self.session.tell_started(row).close()
+            self.session.tell_ended(row)
+        done.result()
         return row
+
+    def _write_artifacts(self, origin: StepKey, row: StepRow) -> None:
+        """Write the files of a step that is taken over, those of its tasks too."""
+        session, place = self.session, self.lane.place(row.action, row.visit)
+        for made in session.store.read(_read.artifacts_made_by, origin, place):
+            session.note(write_again(session.store, made, row.run_id))
 
     # -- the end of a step ----------------------------------------------------------------
 
@@ -256,25 +299,3 @@ class Track:
             self.chain = row.chain
         elif self.attempt is None:  # tried again, it is another attempt
             self.session.plan.attempts[self.seq] = row.attempt + 1
-
-
-def _update(before: Cells, now: Cells) -> Override:
-    """What a user changed in the state between two steps, as an override."""
-    changed = {k: c.fresh() for k, c in now.items() if k not in before or before[k].hash != c.hash}
-    return Override("update", {"set": changed, "delete": [k for k in before if k not in now]})
-
-
-def _entering(cells: Cells, overrides: Sequence[Override]) -> dict[str, Cell]:
-    """The state entering a step, with the overrides of it."""
-    entering = dict(cells)
-    for override in overrides:
-        if override.kind == "state":
-            entering |= {k: Cell.of(v, k) for k, v in override.value.items()}
-        elif override.kind == "update":
-            entering = _updated(entering, override.value)
-    return entering
-
-
-def _updated(cells: Cells, update: Mapping[str, Any]) -> dict[str, Cell]:
-    kept = {k: c for k, c in cells.items() if k not in update["delete"]}
-    return {**kept, **{k: Cell.of(v, k) for k, v in update["set"].items()}}

@@ -22,6 +22,9 @@ program need not parse the prose::
     │   ├── CacheMissError (LookupError)   a replay asked for an unrecorded call
     │   │   └── ReplayConnectionError (ConnectionError)   or tried to connect anywhere
     │   └── ReplayDivergedError            a replay that was not identical
+    ├── EffectError                        a tool that acts on the world was not fired
+    │   ├── EffectRefusedError             by a fork that may not
+    │   └── EffectUnknownError             again, where it may have taken effect already
     ├── StepLimitError                     a fork that did not end
     ├── StepFailure                        a step whose model output is unusable
     │   └── ProviderError
@@ -53,11 +56,16 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from rewind_nb._visible import visible_lines
+
 __all__ = [
     "AmbiguousIdError",
     "CacheMissError",
     "CodeChangedError",
     "ConfigError",
+    "EffectError",
+    "EffectRefusedError",
+    "EffectUnknownError",
     "NotEncodableError",
     "NotFoundError",
     "NothingToResumeError",
@@ -106,7 +114,7 @@ class RewindError(Exception):
     """
 
     def __init__(self, message: str, /, **facts: Any) -> None:
-        super().__init__(message)
+        super().__init__(visible_lines(message))
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
@@ -163,7 +171,11 @@ class UnknownTypeError(RewindError, TypeError):
 
 
 class SecretLeakError(RewindError, ValueError):
-    """A registered secret was about to be stored as data. The secret is not quoted."""
+    """A registered secret was about to be stored as data. The secret is not quoted.
+
+    Attributes:
+        path: where it is, such as ``messages[3].content``; "" where a name holds it.
+    """
 
 
 class RunStateError(RewindError):
@@ -179,7 +191,13 @@ class NothingToResumeError(RunStateError):
 
 
 class CodeChangedError(RewindError):
-    """Actions changed their code since the recording; the message names them."""
+    """Actions changed their code since the recording; the message names them and what changed.
+
+    Attributes:
+        actions: their names.
+        changes: for each, which of its functions, classes and globals changed, in words; ""
+            where the recording does not say.
+    """
 
 
 class ReplayError(RewindError):
@@ -211,6 +229,26 @@ class ReplayDivergedError(ReplayError):
     """
 
 
+class EffectError(RewindError):
+    """A tool that acts on the world was not fired.
+
+    Attributes:
+        tool: its name.
+    """
+
+
+class EffectRefusedError(EffectError):
+    """A fork came to an effect that its parent did not have with these arguments.
+
+    Attributes:
+        differing: the arguments that are not the recorded ones.
+    """
+
+
+class EffectUnknownError(EffectError):
+    """An interrupted attempt started the effect, and left no result: it may have happened."""
+
+
 class StepLimitError(RewindError):
     """A fork executed more than ``max_steps`` steps and was stopped."""
 
@@ -239,7 +277,7 @@ class ProviderError(StepFailure):
 
 
 class ProviderUnreachableError(ProviderError):
-    """No answer at all: connection refused or reset, name not found."""
+    """No answer at all: connection refused or reset, name not found (attribute `url`)."""
 
 
 class ProviderTimeoutError(ProviderError):
@@ -259,7 +297,7 @@ class StoreError(RewindError):
 
 
 class StoreNotFoundError(StoreError, LookupError):
-    """A store opened to be read is not there; only one opened to be written is created."""
+    """A store that is to be read is not there; only what is recorded creates one."""
 
 
 class StoreMovedError(StoreError):

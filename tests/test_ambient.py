@@ -149,8 +149,8 @@ def test_a_read_is_played_back_equal_in_a_replay_and_in_a_fork_and_made_anew_in_
     rw, run = recorded(store, read)
 
     assert rw.replay(run).require()
-    assert rw.fork(run, 0).state == run.state
-    assert rw.fork(rw.fork(run, 0), 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
+    assert rw.fork(rw.fork(run, 0), 0, reuse="none").state == run.state
     assert rw.run().state != run.state
     assert store.verify().ok
 
@@ -159,7 +159,7 @@ def test_a_read_is_played_back_equal_in_a_replay_and_in_a_fork_and_made_anew_in_
 def test_a_fork_that_plays_nothing_back_reads_the_world_anew_and_records_it(store, cache):
     rw, run = recorded(store, lambda: (uuid.uuid4(), time.time_ns(), random.random()))
 
-    fork = rw.fork(run, 0, cache=cache)
+    fork = rw.fork(run, 0, cache=cache, reuse="none")
 
     assert not set(fork.state["seen"]) & set(run.state["seen"])
     assert rw.replay(fork).ok
@@ -204,11 +204,11 @@ def test_a_tape_has_the_name_of_the_function_that_the_caller_called(store, read,
 def test_a_played_back_step_is_not_live_and_its_tapes_say_where_they_come_from(store):
     rw, run = recorded(store, uuid.uuid4)
 
-    fork = rw.fork(run, 0)
+    fork = rw.fork(run, 0, reuse="none")
 
     assert fork[0].source == "cache"
     assert fork[0].calls[0].replayed_from == f"{run.id}/0.0/0"
-    assert rw.fork(fork, 0)[0].calls[0].replayed_from == f"{run.id}/0.0/0"
+    assert rw.fork(fork, 0, reuse="none")[0].calls[0].replayed_from == f"{run.id}/0.0/0"
 
 
 def test_what_a_step_reads_does_not_make_it_live_where_its_calls_were_played_back(store):
@@ -231,7 +231,7 @@ def test_past_the_recorded_end_a_fork_reads_live(store):
     rw, run = recorded(store, lambda: [time.time_ns() for _ in range(wanted.n)])
     wanted.n = 4
 
-    seen = rw.fork(run, 0).state["seen"]
+    seen = rw.fork(run, 0, reuse="none").state["seen"]
 
     assert seen[:2] == run.state["seen"]
     assert seen[3] > seen[2] > seen[1]
@@ -254,7 +254,7 @@ def test_a_changed_step_two_does_not_shift_the_values_of_step_five(store):
     run = rw.run()
     wanted.extra = 3
 
-    fork = rw.fork(run, 2)
+    fork = rw.fork(run, 2, reuse="none")
 
     assert len(fork.state["s2"]) == 16
     assert [fork.state[f"s{n}"] for n in (0, 1, 3, 4, 5)] == [
@@ -275,7 +275,7 @@ def test_a_read_of_one_function_more_shifts_no_other_function(store):
     rw, run = recorded(store, read)
     wanted.more = True
 
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 def test_a_draw_from_a_longer_list_shifts_no_draw_from_another(store):
@@ -287,7 +287,7 @@ def test_a_draw_from_a_longer_list_shifts_no_draw_from_another(store):
     rw, run = recorded(store, read)
     wanted.among = 10_000
 
-    assert rw.fork(run, 0).state["seen"][1] == run.state["seen"][1]
+    assert rw.fork(run, 0, reuse="none").state["seen"][1] == run.state["seen"][1]
 
 
 def test_what_another_package_reads_never_shifts_what_the_user_reads(store):
@@ -306,7 +306,7 @@ def test_what_another_package_reads_never_shifts_what_the_user_reads(store):
     assert tapes(run[0])["time.time_ns", "alpha"] == 1
     wanted.n = 5
 
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 def test_a_log_line_and_its_formatter_read_the_real_clock(store, tmp_path):
@@ -334,7 +334,7 @@ def test_a_log_line_and_its_formatter_read_the_real_clock(store, tmp_path):
     assert (tmp_path / "log").stat().st_size > 0
     assert tapes(run[0]) == {(f, HERE): 1 for f in ("time.time", "datetime.now", "random.random")}
     wanted.lines = 4
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
     assert rw.replay(run).ok
     for handler in log.handlers:
         handler.close()
@@ -387,7 +387,7 @@ def test_cookies_and_retries_of_the_http_stack_shift_nothing(store, flaky):
     assert tapes(run[0])["time.time", HERE] == 2
     wanted.cookies = 3
     assert rw.replay(run).require()
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_what_the_machinery_reads_is_real_and_not_recorded(store, name):
     rw, run = recorded(store, machinery.use)
 
     assert run[0].calls == ()
-    assert rw.fork(run, 0).state != run.state
+    assert rw.fork(run, 0, reuse="none").state != run.state
 
 
 @pytest.mark.parametrize(
@@ -534,7 +534,7 @@ def test_a_thread_without_the_steps_context_reads_the_real_clock(store):
         return given.get()
 
     rw, run = recorded(store, read)
-    fork = rw.fork(run, 0)
+    fork = rw.fork(run, 0, reuse="none")
     wanted.put(False)
     thread.join()
 
@@ -560,7 +560,7 @@ def test_threads_that_a_step_starts_keep_their_own_whatever_order_they_read_in(s
 
     for _ in range(3):
         assert rw.replay(run).require()
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 def test_what_reads_after_its_step_has_ended_reads_the_real_clock(store):
@@ -580,7 +580,7 @@ def test_what_reads_after_its_step_has_ended_reads_the_real_clock(store):
         return time.time_ns()
 
     rw, run = recorded(store, read)
-    fork = rw.fork(run, 0)
+    fork = rw.fork(run, 0, reuse="none")
     for one in late:
         one.go.set()
         one.thread.join()
@@ -634,7 +634,7 @@ def test_datetimes_stay_datetimes(store):
 def test_uuids_that_are_played_back_are_uuids_of_their_version(store):
     rw, run = recorded(store, lambda: [uuid.uuid4(), uuid.uuid1()])
 
-    assert [u.version for u in rw.fork(run, 0).state["seen"]] == [4, 1]
+    assert [u.version for u in rw.fork(run, 0, reuse="none").state["seen"]] == [4, 1]
 
 
 def test_hashes_tls_temporary_files_and_numpy_work_inside_a_step(store):
@@ -679,7 +679,7 @@ def test_the_explicit_functions_stay_one_call_each(store):
     assert [(c.name, c.request) for c in run[0].calls] == [
         (name, {"function": name}) for name in ("now", "random", "uuid4")
     ]
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 def test_a_generator_of_the_users_own_and_numpys_global_one_are_not_captured(store):
@@ -716,7 +716,7 @@ def test_a_seed_keeps_its_effect(store):
 
     assert run.state["seen"] == draws()
     assert rw.replay(run).require()
-    assert rw.fork(run, 0).state == run.state
+    assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 def test_a_seed_set_outside_of_the_run_keeps_its_effect(store):
@@ -736,7 +736,7 @@ def test_draws_past_the_recorded_end_go_on_in_the_seeded_sequence(store):
 
     rw, run = recorded(store, seeded)
     wanted.n = 5
-    fork = rw.fork(run, 0)
+    fork = rw.fork(run, 0, reuse="none")
     random.seed(42)
 
     assert fork.state["seen"] == [random.random() for _ in range(5)]
@@ -756,12 +756,12 @@ def test_another_seed_draws_other_numbers_and_the_same_one_again_the_same(store,
     rw = Rewind(app.build(), store=store)
     run = rw.run()
 
-    other = rw.fork(run, 0, state={"seed": 2})
+    other = rw.fork(run, 0, state={"seed": 2}, reuse="none")
 
     random.seed(2)
     assert other.state["seen"] == draws()
     assert other.state["id"] == run.state["id"]
-    assert rw.fork(other, 0, state={"seed": 1}).state["seen"] == run.state["seen"]
+    assert rw.fork(other, 0, state={"seed": 1}, reuse="none").state["seen"] == run.state["seen"]
     assert rw.replay(other).require()
 
 
@@ -784,7 +784,7 @@ def test_a_changed_mean_moves_the_same_gaussian_draw(store):
     rw = Rewind(app.build(), store=store)
     run = rw.run()
 
-    fork = rw.fork(run, 0, state={"mu": 100.0})
+    fork = rw.fork(run, 0, state={"mu": 100.0}, reuse="none")
 
     assert fork.state["seen"] == [100.0 + (x - 0.0) for x in run.state["seen"]]
 
@@ -794,7 +794,7 @@ def test_a_gaussian_left_over_from_an_earlier_step_is_played_back(store):
     run = rw.run()
 
     assert rw.replay(run, start="s1").require()
-    assert rw.fork(run, "s1").state == run.state
+    assert rw.fork(run, "s1", reuse="none").state == run.state
 
 
 # -- replays: what was read otherwise ----------------------------------------------------------
@@ -890,7 +890,7 @@ def test_a_step_that_failed_keeps_its_tapes_and_fails_equally_in_a_replay(store)
 
     assert rw.replay(run).require()
     assert tapes(run[0]) == {("time.time_ns", HERE): 1, ("uuid.uuid4", HERE): 1}
-    for ask_again in (lambda: rw.fork(run, 0), lambda: rw.resume(run)):
+    for ask_again in (lambda: rw.fork(run, 0, reuse="none"), lambda: rw.resume(run)):
         with pytest.raises(ValueError, match=r"\d+ ") as again:
             ask_again()
         assert str(again.value) != str(caught.value)
@@ -933,7 +933,7 @@ def ask(at, tag, log):
 @action(reads=["log"], writes=["seen"])
 def look(state: State) -> State:
     seen = [ask(time.time_ns(), str(uuid.uuid4()), state["log"]) for _ in range(3)]
-    if len(sys.argv) > 3:
+    if sys.argv[3:] == ["kill"]:
         os.kill(os.getpid(), 9)
     return state.update(seen=seen)
 
@@ -1028,7 +1028,7 @@ def test_a_traveller_is_seen_outside_of_a_step_and_recorded_inside(store):
     with time_machine.travel(300):
         assert rw.replay(run).require()
         assert rw.replay(before).require()
-        assert rw.fork(run, 0).state == run.state
+        assert rw.fork(run, 0, reuse="none").state == run.state
 
 
 def test_the_first_rewind_may_come_while_a_test_travels():
@@ -1099,7 +1099,7 @@ def test_any_other_order_of_reads_plays_back_each_key_in_its_own_order(recorded_
         assert rw.replay(run).require()
         now.reads = other_reads
         before = per_key(recorded_reads, run.state["seen"])
-        after = per_key(other_reads, rw.fork(run, 0).state["seen"])
+        after = per_key(other_reads, rw.fork(run, 0, reuse="none").state["seen"])
 
     for key, values in after.items():
         if key[1] == "choice":  # one choice may take several draws
@@ -1126,5 +1126,5 @@ def test_an_unchanged_loop_of_steps_replays_whatever_each_round_reads(store):
 
     assert rw.replay(run).require()
     for at in range(6):
-        assert rw.fork(run, at).state == run.state
+        assert rw.fork(run, at, reuse="none").state == run.state
     assert json.dumps(functools.reduce(lambda a, b: a + len(b), run.state["seen"], 0)) == "48"

@@ -179,10 +179,10 @@ def test_the_applications_hooks_fire_for_executed_steps_only(store):
     assert spy.told[2:4] == ["pre search", "post search ['found', 'query', 'seen']"]
 
     spy.told.clear()
-    rw.fork(run, "answer")
+    rw.fork(run, "answer", reuse="none")
     assert [t.split()[1] for t in spy.told] == ["answer", "answer"]
     spy.told.clear()
-    rw.fork(run, ("look", 2), output={"seen": ["a", "b"]})
+    rw.fork(run, ("look", 2), output={"seen": ["a", "b"]}, reuse="none")
     assert [t.split()[1] for t in spy.told] == ["answer", "answer"]
 
 

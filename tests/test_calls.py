@@ -87,7 +87,7 @@ def test_an_unchanged_fork_asks_nothing_and_costs_nothing(provider, store):
     asked = provider.count
 
     for at in (0, 1):
-        fork = rw.fork(run, at)
+        fork = rw.fork(run, at, reuse="none")
         assert provider.count == asked
         assert fork.state == run.state
         assert fork.usage.total_tokens == 0
@@ -347,9 +347,11 @@ def test_an_override_nothing_consumed_fails_the_fork_and_says_what_was_spent(pro
     )
     run = rw.run()
     calls["n"] = 1
-    with pytest.raises(OverrideNotConsumedError, match="0 live call"):
+    with pytest.raises(OverrideNotConsumedError) as caught:
         rw.fork(run, 0, prompt="x", call=1, allow_code_change=True)
+    assert any("0 live call" in note for note in caught.value.__notes__)
     assert rw.last_run.status == "failed"
+    assert rw.replay(rw.last_run).ok
 
 
 # -- failures of the provider ------------------------------------------------------------------
@@ -644,7 +646,7 @@ def test_a_tool_call_is_recorded_and_played_back_with_its_types(store):
 
     assert run[0].calls[0].request["args"] == {"what": "plum", "twice": False}
     assert run[0].calls[1].response == {"what": "plum", "grams": (4, True), "nth": 2}
-    fork = rw.fork(run, 0)
+    fork = rw.fork(run, 0, reuse="none")
     assert apps.CALLS == {"measure": 2, "weigh_tool": 2}
     assert fork.state == run.state
     assert fork[0].source == "tool-cache"
@@ -738,7 +740,7 @@ def test_calls_inside_a_tool_are_its_children_and_are_not_made_when_it_is_played
         c for c in run[0].calls if c.kind == "model" and "about" in c.messages[-1]["content"]
     )
     assert child.parent == tool_call.index
-    fork = rw.fork(run, 0)
+    fork = rw.fork(run, 0, reuse="none")
     assert len(fork[0].calls) == 2
     assert provider.count == 2
     assert fork.state == run.state
@@ -884,3 +886,94 @@ def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider
     assert run.state["said"] == [1, 2]
     assert provider.count == 2
     assert [c.source for c in run[0].calls] == ["cache", "live"]
+
+
+@pytest.mark.parametrize("mode", ["refresh", "off"])
+def test_an_interrupted_step_plays_back_its_own_answers_in_every_mode(provider, store, mode):
+    chat = ChatModel(provider.base_url, "toy")
+    stop = SimpleNamespace(armed=True)
+
+    @action(reads=[], writes=["said"])
+    def talk(state: State) -> State:
+        first = chat.chat("first").json()["n"]
+        if stop.armed:
+            raise KeyboardInterrupt
+        return state.update(said=[first, chat.chat("second").json()["n"]])
+
+    rw = Rewind(
+        ApplicationBuilder().with_actions(talk).with_entrypoint("talk").build(), store=store
+    )
+    stop.armed = False
+    rw.run(cache=mode)
+    stop.armed = True
+    with pytest.raises(KeyboardInterrupt):
+        rw.run(cache=mode)
+    stop.armed = False
+    run = rw.resume(rw.last_run)
+
+    assert run.state["said"] == [3, 4]
+    assert [c.source for c in run[0].calls] == ["cache", "live"]
+
+
+def test_an_unchanged_fork_of_a_fork_that_overrode_a_call_inside_a_tool_fires_nothing(
+    provider, store
+):
+    chat, fired = ChatModel(provider.base_url, "toy"), []
+
+    @tool
+    def book(seat: int) -> int:
+        fired.append(seat)
+        return seat + chat.chat(f"seat {seat}").json()["n"]
+
+    @action(reads=["seat"], writes=["paid"])
+    def pay(state: State) -> State:
+        return state.update(paid=book(state["seat"]))
+
+    app = (
+        ApplicationBuilder()
+        .with_actions(pay)
+        .with_state(seat=3)
+        .with_entrypoint("pay")
+        .build()
+    )
+    rw = Rewind(app, store=store)
+    fork = rw.fork(rw.run(), 0, response='{"n": 70}')
+    assert (fork.state["paid"], len(fired)) == (73, 2)
+
+    again = rw.fork(fork, 0, reuse="none")
+    assert (again.state["paid"], len(fired)) == (73, 2)
+    assert rw.replay(again).ok
+    other = rw.fork(fork, 0, state={"seat": 4})
+    assert (other.state["paid"], len(fired)) == (74, 3)
+
+
+def test_a_method_that_changes_its_object_is_played_back_all_the_same(store):
+    class Desk:
+        def __init__(self):
+            self.asked = []
+
+        @tool
+        def ask(self, what):
+            self.asked.append(what)
+            return len(self.asked)
+
+    desk = Desk()
+
+    @action(reads=["what"], writes=["n", "m"])
+    def look(state: State) -> State:
+        return state.update(n=desk.ask(state["what"]), m=desk.ask("again"))
+
+    app = (
+        ApplicationBuilder()
+        .with_actions(look)
+        .with_state(what="tea")
+        .with_entrypoint("look")
+        .build()
+    )
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    assert rw.replay(run).require()
+    fork = rw.fork(run, 0, reuse="none")
+    assert fork.state == run.state
+    assert desk.asked == ["tea", "again"]
+    assert rw.run().state["n"] == 3

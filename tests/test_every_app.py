@@ -52,7 +52,7 @@ def test_in_an_unchanged_fork_each_downstream_function_runs_once(recorded):
 
     for step in run.steps:
         apps.CALLS.clear()
-        rw.fork(run, step.seq)
+        rw.fork(run, step.seq, reuse="none")
 
         expected = Counter(s.action for s in run.steps[step.seq :])
         assert {k: v for k, v in apps.CALLS.items() if k != "lookup"} == expected

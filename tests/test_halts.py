@@ -1,13 +1,16 @@
 """Where runs and forks stop, what inputs their steps get, and how they go on."""
 
+import random
 from types import SimpleNamespace
 
 import apps
 import pytest
-from burr.core import ApplicationBuilder, State, action, default, when
+from burr.core import ApplicationBuilder, State, action, default, expr, when
 
 from rewind_nb import Rewind
 from rewind_nb.errors import ConfigError, RunBusyError, StepLimitError
+
+HALTS = ("halt_after", "halt_before")
 
 
 def names(run):
@@ -310,7 +313,7 @@ def test_a_fork_that_was_interrupted_goes_on_through_its_parents_earlier_halts(s
     run = apps.run_human_app(rw)
     stop.armed = True
     with pytest.raises(KeyboardInterrupt):
-        rw.fork(run, 0)
+        rw.fork(run, 0, reuse="none")
 
     fork = rw.resume(rw.last_run)
 
@@ -351,3 +354,54 @@ def test_a_fork_whose_turn_ends_in_another_action_goes_on_to_the_turns_after_it(
     assert names(fork) == ["take", "poem", "take", "poem", "take", "prose"]
     assert (fork.status, fork.state["said"]) == ("halted", ["poem", "poem", "prose"])
     assert rw.replay(fork).ok
+
+
+def ring_app(names, rounds):
+    """Actions one after the other, round and round."""
+
+    def step(_name):
+        @action(reads=["n"], writes=["n"])
+        def one(state: State) -> State:
+            return state.update(n=state["n"] + 1)
+
+        return one
+
+    return (
+        ApplicationBuilder()
+        .with_actions(**{name: step(name) for name in [*names, "stop"]})
+        .with_transitions(
+            (names[-1], "stop", expr(f"n >= {rounds * len(names)}")),
+            *zip(names, [*names[1:], names[0]], strict=True),
+        )
+        .with_state(n=0)
+        .with_entrypoint(names[0])
+        .build()
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_unchanged_fork_of_any_sequence_of_calls_is_the_whole_run(store, seed):
+    draw = random.Random(seed)
+    names_ = ["ask", "answer", "rate"]
+    rw = Rewind(ring_app(names_, 3), store=store)
+
+    def halts():
+        return {which: draw.sample(names_, draw.randint(0, 1)) for which in HALTS}
+
+    run = rw.run(**halts())
+    for _ in range(draw.randint(0, 4)):
+        if run.status == "halted":
+            run = rw.resume(run, **halts())
+    for parent in (run, rw.fork(run, draw.randrange(len(run)), reuse="none", **halts())):
+        for at in range(len(parent)):
+            fork = rw.fork(parent, at, reuse="none")
+            assert names(fork) == names(parent)
+            assert (fork.status, fork.next_action) == (parent.status, parent.next_action)
+
+
+def test_an_earlier_halt_of_the_other_kind_does_not_stop_a_fork(store):
+    rw = Rewind(ring_app(["ask", "answer"], 2), store=store)
+    run = rw.run(halt_after=["answer"])
+    run = rw.resume(run, halt_before=["answer"])
+
+    assert names(rw.fork(run, 0, reuse="none")) == names(run) == ["ask", "answer", "ask"]

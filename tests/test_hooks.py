@@ -38,7 +38,7 @@ def test_a_hook_sees_played_back_work_alike(store):
     run = rw.run()
     seen.clear()
 
-    rw.fork(run, 0)
+    rw.fork(run, 0, reuse="none")
 
     assert [e.source for e in seen if e.name == "call_ended"] == ["tool-cache"] * 3
     assert {e.kind for e in seen if e.name.startswith("run")} == {"fork"}

@@ -15,6 +15,7 @@ import time
 import zlib
 from types import SimpleNamespace
 
+import apps
 import httpx
 import httpx2
 import pytest
@@ -271,7 +272,8 @@ def test_a_stream_that_the_network_cuts_fails_again_at_the_same_place(client, st
 @pytest.mark.parametrize("clients", [WHOLE, STREAM], ids=["whole", "stream"])
 def test_an_answer_is_durable_before_its_caller_has_all_of_it(clients, client, tmp_path):
     path = tmp_path / "runs.db"
-    Store(path).close()
+    with Store(path) as made:  # the file is there from the first run on
+        Rewind(apps.branch_app(), store=made).run()
     other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
 
     def keep_from_committing(seen):
@@ -1268,6 +1270,7 @@ def test_the_patch_is_put_on_once_from_any_thread():
         assert not hasattr(getattr(owner, name).__wrapped__, "__wrapped__")
 
 
+@pytest.mark.thorough
 def test_an_sdk_that_is_imported_in_the_middle_of_a_step_is_captured():
     script = """
 import sys

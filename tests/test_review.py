@@ -16,7 +16,7 @@ import apps
 import fake_provider as fp
 import httpx
 import pytest
-from burr.core import ApplicationBuilder, Condition, State, action, default, expr
+from burr.core import ApplicationBuilder, Condition, State, action, default, expr, when
 
 from rewind_nb import ChatModel, Rewind, Secret, Store, artifact, tool
 from rewind_nb.errors import (
@@ -443,7 +443,7 @@ def test_an_equal_override_still_does_what_else_was_asked(store):
     anew = rw.fork(run, 0, model="m", cache="refresh")
 
     assert len(short) == 1
-    assert anew.state["n"] != run.state["n"]
+    assert anew.state_at("s1")["n"] != run.state_at("s1")["n"]
 
 
 def test_cache_key_that_hides_an_override_is_said(store):
@@ -775,7 +775,7 @@ def test_call_is_a_number_and_belongs_to_overrides_of_calls(store):
     rw = Rewind(apps.loop_app(), store=store)
     run = rw.run(inputs={"by": 1})
 
-    with pytest.raises(OverrideError, match="not the number"):
+    with pytest.raises(ConfigError, match="does not say which call is meant"):
         rw.fork(run, 0, prompt="x", call="1")
     with pytest.raises(OverrideError, match="whole step"):
         rw.fork(run, 0, output={"n": 5}, call=1)
@@ -913,6 +913,7 @@ rw.run(halt_before=["s2"], inputs={"who": "anna"})
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", [("step_started", "s1"), ("step_ended", "s1"), ("run_ended", "")])
 def test_a_run_that_was_killed_between_two_steps_goes_on_under_its_own_conditions(tmp_path, when):
     here, path = Path(__file__).parent, tmp_path / "runs.db"
@@ -1063,3 +1064,97 @@ def test_what_a_user_put_in_before_a_step_that_failed_is_there_when_it_is_resume
     broken["yes"] = False
 
     assert rw.resume(rw.last_run).state == {"budget": 9, "a": 1, "k": 5, "b": 5}
+
+
+class Mood:
+    def __init__(self, raising):
+        self.raising = raising
+
+    def __call__(self, state):
+        if self.raising is not None:
+            raise self.raising
+        return state["v"] > 0
+
+
+def moody_app(mood):
+    @action(reads=[], writes=["v"])
+    def first(state: State) -> State:
+        return state.update(v=1)
+
+    return app_of(first, first, transitions=[("s0", "s1", Condition(["v"], mood, name="mood"))])
+
+
+@pytest.mark.parametrize(
+    "now", [None, KeyError("other"), ValueError("other")], ids=["holds", "other type", "other text"]
+)
+def test_a_replay_of_a_failed_condition_notices_that_it_does_something_else(store, now):
+    mood = Mood(ValueError("no mood"))
+    rw = Rewind(moody_app(mood), store=store)
+    with pytest.raises(ValueError, match="no mood"):
+        rw.run()
+    run = rw.last_run
+    assert rw.replay(run).ok
+
+    mood.raising = now
+    proof = rw.replay(run)
+    assert not proof.ok
+    assert proof.divergence.path == "@next"
+    assert "ValueError: no mood" in proof.divergence.before
+
+
+def test_a_condition_that_raises_only_in_the_replay_is_a_divergence(store):
+    mood = Mood(None)
+    rw = Rewind(moody_app(mood), store=store)
+    run = rw.run()
+    mood.raising = ValueError("no mood")
+    proof = rw.replay(run)
+    assert not proof.ok
+    assert (proof.divergence.path, proof.divergence.after) == ("@next", "ValueError: no mood")
+
+
+# -- what a user does between two steps of an application -----------------------------------------
+
+
+def detour_app():
+    @action(reads=["n"], writes=["n"])
+    def count(state: State) -> State:
+        return state.update(n=state["n"] + 1)
+
+    @action(reads=["n"], writes=["said"])
+    def tell(state: State) -> State:
+        return state.update(said=" ".join(state.keys()) + f" {state['n']}")
+
+    return (
+        ApplicationBuilder()
+        .with_actions(count=count, left=tell, right=tell)
+        .with_transitions(("count", "left", when(way="left")), ("count", "right"))
+        .with_state(way="right", n=0, a=1, b=2)
+        .with_entrypoint("count")
+        .build()
+    )
+
+
+@pytest.mark.parametrize("reuse", ["none"])
+def test_what_a_user_put_in_between_two_steps_is_done_again_before_the_way_on(store, reuse):
+    rw = Rewind(detour_app(), store=store)
+    app = rw.application()
+    app.step()
+    moved = app.state.wipe(delete=["a"]).update(way="left", c=3, a=1)
+    app.update_state(moved)
+    app.step()
+    run = store.run(app.uid)
+    assert [s.action for s in run.steps] == ["count", "left"]
+    assert list(run.state) == ["way", "n", "b", "c", "a", "said"]
+
+    assert rw.replay(run).require()
+    assert rw.replay(run, 1).require()
+    for at in (0, 1):
+        fork = rw.fork(run, at, reuse=reuse)
+        assert [s.hash for s in fork.steps] == [s.hash for s in run.steps]
+        again = rw.fork(fork, 0, reuse=reuse)
+        assert [s.hash for s in again.steps] == [s.hash for s in run.steps]
+    other = rw.fork(run, 0, state={"n": 5}, reuse=reuse)
+    assert other.state["said"] == "way n b c a 6"
+    put = rw.fork(run, 1, output={"said": "mine"}, reuse=reuse)
+    assert list(put.state) == list(run.state)
+    assert rw.replay(put).require()

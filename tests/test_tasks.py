@@ -181,7 +181,7 @@ def test_a_fork_inside_a_task_shares_the_steps_before_it(loop):
     run = loop.run()
     step = run["each", 2].tasks["3"][1]
     apps.CALLS.clear()
-    fork = loop.fork(run, step, output={"grade": 100})
+    fork = loop.fork(run, step, output={"grade": 100}, reuse="none")
 
     assert fork.state["grades"] == [5, 0, 5, 100, 5]
     assert fork.state["report"] == "115 points"
@@ -230,6 +230,7 @@ def test_a_step_of_a_task_of_another_run_is_found_by_its_address(loop):
         short[step]
 
 
+@pytest.mark.thorough
 def test_tasks_that_end_in_any_order_are_recorded_and_replayed_alike(store, monkeypatch):
     monkeypatch.setattr(task_apps, "DELAY", 0.004)  # before and inside the calls, at random
     rw = Rewind(task_apps.map_app(threads=5), store=store, cache="refresh")

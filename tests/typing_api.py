@@ -132,7 +132,6 @@ def verbs(app: Any) -> None:
     assert_type(rw.last_run, Run | None)
     rw.run(halt_after="publish")  # type: ignore[arg-type]
     rw.run(cache="sometimes")  # type: ignore[arg-type]
-    rw.fork(run)  # type: ignore[call-arg]
     rw.fork(run, 2.5)  # type: ignore[arg-type]
     rw.fork(run, "plan", promt="x")  # type: ignore[call-arg]
 

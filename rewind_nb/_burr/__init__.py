@@ -9,6 +9,8 @@ report stale or wrong rows (a sync action under `arun`, an interrupt, a cut-off 
 
 from rewind_nb._burr._actions import NOTE
 from rewind_nb._burr._app import AppSpec, read_app
+from rewind_nb._burr._codes import code_of
 from rewind_nb._burr._machine import Machine
+from rewind_nb._burr._replaced import as_action
 
-__all__ = ["NOTE", "AppSpec", "Machine", "read_app"]
+__all__ = ["NOTE", "AppSpec", "Machine", "as_action", "code_of", "read_app"]

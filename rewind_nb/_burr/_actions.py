@@ -9,9 +9,8 @@ action stays one (`_streams`); the tasks of a parallel one get trajectories of t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,9 +22,11 @@ from rewind_nb._burr import _parallel
 from rewind_nb._burr._driver import Driver
 from rewind_nb._burr._state import Boundary, RunState, TracingState, changes, is_private
 from rewind_nb._cells import Cell, Cells
+from rewind_nb._model import StepRow
 from rewind_nb._open_step import OpenStep
 from rewind_nb._outcome import Route
-from rewind_nb._track import Put
+from rewind_nb._track import Put, Track
+from rewind_nb.capture._errors import add_note
 
 INJECTED = ("__context", "__tracer")
 NOTE = "rewind_nb:"  # how the note on a user's exception starts
@@ -109,15 +110,27 @@ class Recorded:
     ) -> tuple[OpenStep, TracingState, dict[str, Any]]:
         """The step, the state its action sees, and the arguments it gets."""
         driver = self._driver
-        inputs = {k: v for k, v in kwargs.items() if k not in INJECTED}
-        step = driver.track.open(self._name, cells_in(state), inputs, driver.code(self._name))
+        code = driver.code(self._name)
+        try:
+            step = driver.track.open(self._name, cells_in(state), _inputs(kwargs), code)
+        except BaseException as error:
+            note(driver.track, self._name, error)
+            driver.track.refused(self._name, error)
+            raise
         seen = TracingState.entering(step.reader, state.typing_system)
         injected = {k: v for k, v in kwargs.items() if k in INJECTED}
         return step, seen, {**step.inputs, **injected}
 
+    def _other(self) -> Action | None:
+        """The action that a fork executes in the place of this one."""
+        found = self._driver.track.instead(self._name, self.inner)
+        return None if found is None or found.action is self.inner else found.action
+
     def _failed(self, step: OpenStep, error: BaseException) -> None:
-        note(step, error)
-        step.fail(error).result()
+        step.leave(error)
+        note(step.track, step.row.action, error, step.row)
+        if not step.ended:  # else it came while the commit of what the step did was waited for
+            step.fail(error).result()
 
     def _complete(
         self, step: OpenStep, result: Any, changed: State
@@ -130,19 +143,12 @@ class Recorded:
             return done, (result, changed)
         return done, (result, way.state(changed.typing_system))
 
-    @contextlib.contextmanager
-    def _handing_on(self, step: OpenStep) -> Iterator[None]:
-        """While the commit of a step that completed is waited for."""
-        try:
-            yield
-        except BaseException as error:
-            note(step, error)
-            raise
-
-    def _put(self) -> Put | None:
+    def _put(self, kwargs: dict[str, Any]) -> Put | None:
         """What a task's trajectory has for this step, so that it need not execute."""
         track = self._driver.track
-        return track.planned(self._name) if track.lane.path else None
+        if not track.lane.path:
+            return None
+        return track.planned(self._name, _inputs(kwargs), self._driver.code(self._name))
 
     def _applied(self, put: Put, typing_system: Any) -> tuple[Any, State]:
         track, way = self._driver.track, _Way(self._driver)
@@ -190,39 +196,39 @@ class RecordedAction(Recorded, SingleStepAction):
 
     def run_and_update(self, state: State, **kwargs: Any) -> Any:
         """Execute the action as a step; a coroutine for an async one."""
+        if (other := self._other()) is not None:
+            return RecordedAction(other, self._driver).run_and_update(state, **kwargs)
         if self.is_async():
             return self._arun(state, kwargs)
         if not self._driver.records():
             return self._plain(state, kwargs)
-        if (put := self._put()) is not None:
+        if (put := self._put(kwargs)) is not None:
             return self._applied(put, state.typing_system)
         step, seen, given = self._open(state, kwargs)
         try:
             with step.activate():
                 result, changed = self._execute(step, seen, given)
             done, outcome = self._complete(step, result, changed)
+            done.result()
         except BaseException as error:
             self._failed(step, error)
             raise
-        with self._handing_on(step):
-            done.result()
         return outcome
 
     async def _arun(self, state: State, kwargs: dict[str, Any]) -> Any:
         if not self._driver.records():
             return await self._aplain(state, kwargs)
-        if (put := self._put()) is not None:
+        if (put := self._put(kwargs)) is not None:
             return self._applied(put, state.typing_system)
         step, seen, given = self._open(state, kwargs)
         try:
             with step.activate():
                 result, changed = await self._aexecute(step, seen, given)
             done, outcome = self._complete(step, result, changed)
+            await asyncio.wrap_future(done)
         except BaseException as error:
             self._failed(step, error)
             raise
-        with self._handing_on(step):
-            await asyncio.wrap_future(done)
         return outcome
 
     def _execute(
@@ -255,14 +261,18 @@ class RecordedAction(Recorded, SingleStepAction):
         return self._reduced(await run(state.subset(*self.reads), **unmangled(run, given)), state)
 
 
-def note(step: OpenStep, error: BaseException) -> None:
+def note(track: Track, action: str, error: BaseException, row: StepRow | None = None) -> None:
     """Name run and step on an exception, which also keeps Burr's banner off the log."""
-    row = step.row
-    where = f" in {row.path}" if row.path else ""
-    error.add_note(
-        f"{NOTE} run {row.run_id} stopped at step {row.seq} {row.action!r}{where} "
-        f"(visit {row.visit})"
-    )
+    run, path = track.session.run.id, track.lane.path
+    step = f"before step {track.seq}" if row is None else f"at step {row.seq}"
+    visit = "" if row is None else f" (visit {row.visit})"
+    where = f" in {path}" if path else ""
+    add_note(error, f"{NOTE} run {run} stopped {step} {action!r}{where}{visit}")
+
+
+def _inputs(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What an action is given by the user, not by Burr."""
+    return {name: value for name, value in kwargs.items() if name not in INJECTED}
 
 
 def cells_in(state: State) -> Cells:

@@ -73,7 +73,7 @@ class AppSpec:
 
     def describe(self) -> dict[str, Any]:
         """The graph as plain data, so that a run draws without its application."""
-        return describe_graph(self.graph, self.entrypoint)
+        return describe_graph(self.graph, self.entrypoint, self.code)
 
 
 def read_app(given: Any) -> AppSpec:

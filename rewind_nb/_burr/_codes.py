@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from burr.core.action import Action, FunctionBasedAction, FunctionBasedStreamingAction
+from burr.core.action import Action, Condition, FunctionBasedAction, FunctionBasedStreamingAction
 from burr.core.graph import Graph
 
 from rewind_nb import _code, _codec
+from rewind_nb.errors import NotEncodableError
 
 
 class CodeBook(Mapping[str, _code.CodeFingerprint]):
@@ -67,3 +69,30 @@ def known_code(action: Action) -> _code.CodeFingerprint:
     if function not in _known:
         _known[function] = code_of(action)
     return _known[function]
+
+
+def condition_code(condition: Any) -> str:
+    """A hash of what a condition decides by: what it says, and the user's functions in it."""
+    return str(_codec.digest(_codec.encode(_condition(condition))))
+
+
+def _condition(condition: Any) -> list[Any]:
+    return [condition.name, list(condition.reads), _decides(condition.resolver)]
+
+
+def _decides(value: Any) -> Any:
+    """Burr's own functions hold the user's, other conditions, or plain values."""
+    if isinstance(value, Condition):
+        return _condition(value)
+    if isinstance(value, list | tuple):
+        return [_decides(item) for item in value]
+    if inspect.isfunction(value) and value.__module__.partition(".")[0] == "burr":
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [value.__qualname__, [_decides(cell) for cell in cells]]
+    if callable(value):
+        code = _code.fingerprint(value, encode=_codec.encode)
+        return [code.digest, [list(item) for item in code.containers.items()]]
+    try:
+        return _codec.digest(_codec.encode(value))
+    except NotEncodableError:
+        return type(value).__name__

@@ -17,6 +17,8 @@ from rewind_nb._burr._spawned import watch_builders
 from rewind_nb._burr._state import Boundary, RunState
 from rewind_nb._burr._wrap import wrap_graph
 from rewind_nb._cells import Cells
+from rewind_nb._describe import notes_on
+from rewind_nb._model import Override
 from rewind_nb._outcome import Route
 from rewind_nb._session import Session
 from rewind_nb._track import Track
@@ -109,6 +111,12 @@ class Machine:
         """Execute the next action in an async application."""
         await self.app.astep(inputs=dict(inputs))
 
+    def update(self, override: Override) -> None:
+        """Do again what a user did to the state between two steps."""
+        state, update = self.app.state, override.value
+        gone = [key for key in update["delete"] if key in state]
+        self.app.update_state(state.wipe(delete=gone).update(**update["set"]))
+
     def jump(self) -> None:
         """Go on from where the session stands: after a step that was applied, not executed."""
         self.app.update_state(self._state(None))
@@ -117,15 +125,26 @@ class Machine:
         """Execute *action* next, from where the session stands."""
         self.app = self._build(action)
 
-    def put_in(self) -> bool:
-        """Apply what the plan has for the next step instead of executing it, if it has."""
+    def put_in(self, inputs: Mapping[str, Any]) -> bool:
+        """Apply what the plan has for the next step instead of executing it, if it has.
+
+        Args:
+            inputs: what the step would be given.
+        """
         action = self.next_action
-        put = None if action is None else self.track.planned(action)
+        if action is None:
+            return False
+        put = self.track.planned(action, self._taken(action, inputs), self.code(action))
         if put is None:
             return False
         self.track.put_in(put, lambda name, cells: self.route(name, cells)[0])
         self.jump()
         return True
+
+    def _taken(self, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of some inputs those that an action takes."""
+        taken = set().union(*self.spec.inputs_of(action)) if inputs else ()
+        return {name: value for name, value in inputs.items() if name in taken}
 
     # -- what the recorded actions need ---------------------------------------------------
 
@@ -140,7 +159,8 @@ class Machine:
 
     def code(self, action: str) -> Any:
         """The fingerprint of an action's code."""
-        return self.spec.code.get(action)
+        other = self.track.instead(action, self.spec.graph.get_action(action))
+        return other.code if other else self.spec.code.get(action)
 
     def route(self, action: str, cells: Cells) -> tuple[Route, Boundary]:
         """The way on from *action*: the first transition whose condition holds."""
@@ -158,8 +178,7 @@ class _BannerFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        notes = getattr(error, "__notes__", ())
-        return not any(note.startswith(NOTE) for note in notes)
+        return not any(note.startswith(NOTE) for note in notes_on(error))
 
 
 logging.getLogger("burr.core.application").addFilter(_BannerFilter())

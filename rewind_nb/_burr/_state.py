@@ -8,12 +8,13 @@ and a freshly built State delete whatever else there is, also in a fork that has
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from burr.core.state import DeleteField, SetFields, State, StateDelta
 
 from rewind_nb._cells import Cell, Cells, Reader
+from rewind_nb._trajectory import survives
 
 Rule = dict[str, list[str]] | None
 
@@ -42,13 +43,13 @@ class TracingState(State):
         values: dict[str, Any],
         typing_system: Any,
         *,
-        written: frozenset[str] = frozenset(),
+        written: Sequence[str] = (),
         deleted: Rule = None,
         whole: bool = True,
     ) -> None:
         super().__init__(values, typing_system)
         self._reader = reader
-        self._written = written
+        self._written = written  # in the order assigned, which is that of keys that are new
         self._deleted = deleted
         self._whole = whole  # False: a subset, whose keys are not all there is
 
@@ -61,24 +62,27 @@ class TracingState(State):
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._state:
-            if key not in self._reader.cells:
-                self._reader.has(key)  # its absence was observed
+            self._look(key)  # its absence was observed
             return super().__getitem__(key)  # raises Burr's KeyError
         value = self._state[key]
         return self._reader.get(key) if isinstance(value, Cell) else value
 
     def __contains__(self, key: object) -> bool:
-        if isinstance(key, str) and key not in self._written:
-            self._reader.has(key)
+        if isinstance(key, str):
+            self._look(key)
         return key in self._state
+
+    def _look(self, key: str) -> None:
+        """Note that a key was looked at, unless what is there is the action's own doing."""
+        if key not in self._written and survives(key, self._deleted):
+            self._reader.has(key)
 
     def _note_all(self) -> None:
         if self._whole:
             self._reader.note_all()
         else:
-            for key, value in self._state.items():
-                if isinstance(value, Cell):
-                    self._reader.has(key)
+            for key in (self._deleted or {})["keep"]:  # also those that there are not
+                self._look(key)
 
     def __iter__(self) -> Iterator[str]:
         self._note_all()
@@ -108,7 +112,7 @@ class TracingState(State):
     def _with(
         self,
         values: dict[str, Any],
-        written: frozenset[str],
+        written: Sequence[str],
         deleted: Rule,
         *,
         whole: bool | None = None,
@@ -129,14 +133,16 @@ class TracingState(State):
         if isinstance(operation, DeleteField):
             operation.apply_mutate(values)
             keys = list(operation.keys)
-            return self._with(values, self._written - set(keys), _without(self._deleted, keys))
+            written = [key for key in self._written if key not in keys]
+            return self._with(values, written, _without(self._deleted, keys))
         if not isinstance(operation, SetFields):
             for key in operation.reads():
                 if key in self:
                     values[key] = self._own_copy(key)
             operation.validate(values)
         operation.apply_mutate(values)
-        return self._with(values, self._written | set(operation.writes()), self._deleted)
+        written = list(dict.fromkeys([*self._written, *operation.writes()]))
+        return self._with(values, written, self._deleted)
 
     def _own_copy(self, key: str) -> Any:
         """A copy to append to: decoded afresh where the action has not looked at it yet."""
@@ -151,7 +157,8 @@ class TracingState(State):
             return super().wipe(delete=delete, keep=keep)  # type: ignore[no-any-return]
         kept = set(keep)
         values = {k: v for k, v in self._state.items() if k in kept}
-        return self._with(values, self._written & kept, _only(self._deleted, list(keep)))
+        written = [key for key in self._written if key in kept]
+        return self._with(values, written, _only(self._deleted, list(keep)))
 
     def merge(self, other: State) -> TracingState:
         """Every key of *other* over this one, which reads both whole."""
@@ -166,8 +173,9 @@ class TracingState(State):
                 values[key] = self._state[key]
             elif not ignore_missing:
                 self[key]
-        deleted = _only(self._deleted, list(values))
-        return self._with(values, self._written & set(values), deleted, whole=False)
+        deleted = _only(self._deleted, list(keys))  # also those that only a fork has
+        written = [key for key in values if key in self._written]
+        return self._with(values, written, deleted, whole=False)
 
     def with_typing_system(self, typing_system: Any) -> TracingState:
         """The same state under another typing system."""
@@ -207,7 +215,7 @@ def changes(state: State, reader: Reader) -> tuple[dict[str, Any], Rule]:
     """
     if isinstance(state, TracingState) and state._reader is reader:  # noqa: SLF001
         held = state._state  # noqa: SLF001
-        written = {k: v for k, v in held.items() if k in state._written and not is_private(k)}  # noqa: SLF001
+        written = {k: held[k] for k in state._written if not is_private(k)}  # noqa: SLF001
         return written, _public(state._deleted)  # noqa: SLF001
     return semantic_state(state), {"keep": []}
 

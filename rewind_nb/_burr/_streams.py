@@ -31,6 +31,8 @@ class RecordedStream(Recorded, SingleStepStreamingAction):
 
     def stream_run_and_update(self, state: State, **kwargs: Any) -> Any:
         """The chunks, each with None, and at the end the result with the new state."""
+        if (other := self._other()) is not None:
+            return RecordedStream(other, self._driver).stream_run_and_update(state, **kwargs)
         stream = self._astream if self.is_async() else self._stream
         self._driver.streaming = stream(state, kwargs)
         return self._driver.streaming
@@ -39,18 +41,17 @@ class RecordedStream(Recorded, SingleStepStreamingAction):
         if not self._driver.records():
             yield from self._items(state, kwargs)
             return
-        if (put := self._put()) is not None:
+        if (put := self._put(kwargs)) is not None:
             yield with_private(self._applied(put, state.typing_system), state)
             return
         step, seen, given = self._open(state, kwargs)
         try:
             final = yield from self._recorded(step, self._items(seen, given))
             done, outcome = self._complete(step, *final)
+            done.result()
         except BaseException as error:
             self._failed(step, error)
             raise
-        with self._handing_on(step):
-            done.result()
         yield with_private(outcome, state)
 
     def _recorded(self, step: OpenStep, items: Iterator[Item]) -> Generator[Item, None, Item]:
@@ -92,7 +93,7 @@ class RecordedStream(Recorded, SingleStepStreamingAction):
             async for item in self._aitems(state, kwargs):
                 yield item
             return
-        if (put := self._put()) is not None:
+        if (put := self._put(kwargs)) is not None:
             yield with_private(self._applied(put, state.typing_system), state)
             return
         step, seen, given = self._open(state, kwargs)
@@ -110,13 +111,12 @@ class RecordedStream(Recorded, SingleStepStreamingAction):
                 else:
                     final = item
             done, outcome = self._complete(step, *self._final(final))
+            await asyncio.wrap_future(done)
         except BaseException as error:
             with step.activate():
                 await items.aclose()
             self._failed(step, error)
             raise
-        with self._handing_on(step):
-            await asyncio.wrap_future(done)
         yield with_private(outcome, state)
 
     async def _aitems(self, state: State, given: dict[str, Any]) -> AsyncGenerator[Item, None]:

@@ -70,7 +70,9 @@ class InnerDriver:
 
     def code(self, action: str) -> Any:
         """The fingerprint of an action's code."""
-        return _codes.known_code(self.plain.get_action(action))
+        original = self.plain.get_action(action)
+        other = self.track.instead(action, original)
+        return other.code if other else _codes.known_code(original)
 
     def state(self, given: State) -> RunState:
         """The state that Burr is to hold: cells, and Burr's own keys as they are in *given*."""

@@ -18,10 +18,11 @@ from email.utils import parsedate_to_datetime
 from time import monotonic
 from time import time as wall_time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
-from rewind_nb._secrets import redact
+from rewind_nb._secrets import redact, safe_url
 from rewind_nb.capture._completion import (
     ChatReply,
     body_text,
@@ -29,6 +30,7 @@ from rewind_nb.capture._completion import (
     read_completion,
 )
 from rewind_nb.capture._compose import to_json
+from rewind_nb.capture._http_request import portless
 from rewind_nb.capture.deadline import DEADLINE
 from rewind_nb.capture.wire._json import strict_json
 from rewind_nb.errors import (
@@ -87,10 +89,12 @@ class Attempts:
     """The attempts at one chat call.
 
     Attributes:
+        url: where it is sent.
         body: what the next attempt sends.
         may_drop_format: whether `response_format` is ours to leave out.
     """
 
+    url: str
     body: dict[str, Any]
     step: str
     tool_result: str | None
@@ -166,8 +170,9 @@ class Attempts:
         """Our error for one of `httpx`; what that said is kept as a note and as `cause`."""
         cause = redact(f"httpx.{type(error).__name__}: {error}")
         cls, message = self._explain(error)
-        failure = cls(self.step, message, cause=cause)
-        failure.add_note(f"cause: {cause}")
+        tried = safe_url(self.url).partition("?")[0]
+        failure = cls(self.step, message, cause=cause, url=tried)
+        failure.add_note(f"cause: {cause} (tried {tried})")
         return failure
 
     def _explain(self, error: httpx.HTTPError) -> tuple[type[ProviderError], str]:
@@ -184,12 +189,24 @@ class Attempts:
             )
         if isinstance(error, httpx.ConnectError | httpx.ProxyError | httpx.UnsupportedProtocol):
             return ProviderUnreachableError, (
-                "no connection to the provider could be made. "
+                f"no connection to the provider at {_address(self.url)} could be made. "
                 "Check base_url= and that the server is running."
             )
         return ProviderUnreachableError, (
-            "the connection to the provider broke before its answer was complete. Run it again."
+            f"the connection to the provider at {_address(self.url)} broke before its answer was "
+            "complete. Run it again."
         )
+
+
+def _address(url: str) -> str:
+    """A URL as a message has it, without its query.
+
+    The port of a loopback host is another one in every session and part of no recording, so
+    it is in the note: a replay fails with the same message.
+    """
+    shown = safe_url(portless(url)).partition("?")[0]
+    host = urlsplit(shown).netloc
+    return shown if portless(url) == url else shown.replace(host, f"{host}:*", 1)
 
 
 def _advice(status: int) -> str:

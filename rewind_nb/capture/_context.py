@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from rewind_nb._model import ArtifactRow, CacheMode, CallRow, Event, Override, RunKind
+from rewind_nb._scope import scope
 from rewind_nb._store import Batch, Store
 from rewind_nb._store._read import StepKey
-from rewind_nb.capture import _branches, _guard, _leaving
+from rewind_nb.capture import _branches, _guard
 from rewind_nb.capture._place import (
     _branch,
     _current,
@@ -114,9 +114,15 @@ class RecordedCalls:
             key = (row.kind, row.branch, row.fingerprint)
             self._by_request.setdefault(key, []).append(row)
 
-    def answered(self, kind: str, branch: str, fingerprint: str, n: int) -> CallRow | None:
-        """The n-th well-formed answer to this request."""
-        if not self.serve:
+    def answered(
+        self, kind: str, branch: str, fingerprint: str, n: int, *, always: bool = False
+    ) -> CallRow | None:
+        """The n-th well-formed answer to this request.
+
+        Args:
+            always: also where what failed is to ask again.
+        """
+        if not (self.serve or always):
             return None
         rows = self._by_request.get((kind, branch, fingerprint), [])
         return next((r for r in rows if r.playable and r.n == n), None)
@@ -157,6 +163,7 @@ class StepContext:
     cache_key: Callable[[dict[str, Any]], Any] | None
     emit: Callable[[Event], Span]
     policy: HttpPolicy = DEFAULT
+    effects: Any = None  # of a fork: "live", or stubs by the name of the tool
     stop: threading.Event = field(default_factory=threading.Event)  # set when the run is stopped
     lock: threading.RLock = field(default_factory=threading.RLock)  # the collector may close a
     # stream of this step in the middle of it
@@ -175,7 +182,9 @@ class StepContext:
     made: Counter[tuple[str, str]] = field(default_factory=Counter)  # branches, see new_branch
     started: WeakKeyDictionary[Any, str] = field(default_factory=WeakKeyDictionary)
     traffic: _guard.Traffic = field(default_factory=_guard.Traffic)
+    announced: set[int] = field(default_factory=set)  # calls written down before they fired
     closed: bool = False  # it has ended; what still runs in its context is outside
+    late: list[str] = field(default_factory=list)  # the run's notes, for what comes after that
     tapes: Tapes = field(default_factory=Tapes)  # what it read of clock, chance and entropy
 
     def close(self) -> None:
@@ -183,6 +192,11 @@ class StepContext:
         with self.lock:
             self.closed = True
         self.tapes.close(self)
+
+    def note_late(self, what: str) -> None:
+        """Note on the run a call that work of this step made or ended when it had ended."""
+        where = f"{self.path}{self.action}:{self.visit}" if self.path else repr(self.action)
+        self.late.append(f"{what} came when its step {where} had ended: not recorded")
 
     def check_stopped(self) -> None:
         """End what still works for a run that was stopped.
@@ -234,6 +248,12 @@ class StepContext:
         return self.traffic.seen
 
     @property
+    def plays_back(self) -> bool:
+        """Whether its recording answers; an earlier attempt of the same run does in every mode."""
+        own = self.recorded_key is not None and self.recorded_key[0] == self.run_id
+        return own or self.cache in ("auto", "replay")
+
+    @property
     def place(self) -> str:
         """Where calls of this step happen, the same in every run of the application."""
         return f"{self.path}{self.action}:{self.visit}"
@@ -251,22 +271,17 @@ class StepContext:
         )
 
 
-@contextmanager
-def step_scope(ctx: StepContext | None) -> Iterator[None]:
+@scope
+def step_scope(ctx: StepContext | None) -> Generator[None, None, None]:
     """Make *ctx* the current step of the running context; a stream does so for each chunk."""
     _guard.watch()
     _branches.follow()
-    try:
-        with setting({_current: ctx, _branch: "", _parent_call: None}):
-            yield
-    except BaseException as error:
-        if ctx is not None and not isinstance(error, Exception):
-            _leaving.stop(ctx, error)
-        raise
+    with setting({_current: ctx, _branch: "", _parent_call: None}):
+        yield
 
 
-@contextmanager
-def tool_scope(call: CallRow) -> Iterator[None]:
+@scope
+def tool_scope(call: CallRow) -> Generator[None, None, None]:
     """Inside a tool call: calls made there are its children, on a branch of their own."""
     with setting({_branch: f"{call.branch}/{call.ordinal}", _parent_call: call.idx}):
         yield

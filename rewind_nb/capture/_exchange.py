@@ -53,6 +53,8 @@ class Request:
     parts: tuple[str, ...] = ()
     model: str | None = None
     shared: bool = True
+    effect: bool = False  # a tool that acts on the world
+    scope: str = ""  # what other runs must have in common to play it back
 
 
 @dataclass(slots=True)
@@ -86,6 +88,7 @@ class OpenCall:
     started: float
     span: Span
     attempt_at: Any
+    announced: bool = False  # written down as started
     answer: Any = NOTHING  # played back: the recorded body, or what came of it
     error: Exception | None = None  # played back: the recorded failure
 
@@ -137,6 +140,7 @@ def open_call(
 
     Raises:
         CacheMissError: the mode is `replay` and the call was not recorded.
+        SecretLeakError: the request holds a registered secret.
     """
     ctx.check_stopped()
     request, branch = asked.request, asked.identity[1]
@@ -158,15 +162,15 @@ def open_call(
             fingerprint=asked.identity[2],
             n=n,
             epoch=ctx.epoch,
-            request=ctx.batch.content(asked.body).hash,
-            key=ctx.batch.content(asked.key).hash,
+            request=ctx.batch.content(asked.body, path=f"@calls[{idx}].request").hash,
+            key=ctx.batch.content(asked.key, path="cache_key()").hash,
             status="started",
             source="live",
             started_at=time.time(),
             parent=_parent_call.get(),
             model=request.model,
         )
-    place = f"{ctx.place}{branch}"
+    place = f"{ctx.place}{branch}{request.scope}"
     span = ctx.emit(ctx.event("call_started", row.kind, index=row.idx, model=row.model))
     call = OpenCall(ctx, row, place, time.monotonic(), span, attempt_at)
     if override is not NOTHING:
@@ -189,13 +193,13 @@ def _recorded(call: OpenCall, nth: int, request: Request) -> tuple[CallRow | Non
         recorded = ctx.recorded
         found = recorded and recorded.exactly(row.kind, row.branch, row.fingerprint, nth)
         return found or None, False
-    if ctx.cache in ("refresh", "off"):
-        return None, False
-    if ctx.recorded is not None:
-        found = ctx.recorded.answered(row.kind, row.branch, row.fingerprint, row.n)
+    if ctx.recorded is not None and (ctx.plays_back or request.effect):
+        found = ctx.recorded.answered(
+            row.kind, row.branch, row.fingerprint, row.n, always=request.effect
+        )
         if found is not None:
             return found, False
-    if ctx.cache == "replay" or row.kind not in STORE_WIDE or not request.shared:
+    if ctx.cache != "auto" or row.kind not in STORE_WIDE or not request.shared:
         return None, False
     identity = (call.place, row.fingerprint, row.n, row.epoch)
     return ctx.store.read(_read.playable_call, row.kind, identity, not_of=ctx.run_id), True
@@ -228,13 +232,12 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
     body = _codec.encode(answer.body, path=f"@calls[{call.row.idx}].response")
     with ctx.lock:
         if ctx.closed:  # its step has ended without it
-            call.span.close()
-            return DONE
+            return _dropped(call)
         row = seal(
             replace(
                 call.row,
                 status="complete",
-                response=ctx.batch.content(body).hash,
+                response=ctx.batch.content(body, path=f"@calls[{call.row.idx}].response").hash,
                 playable=answer.playable,
                 answered_by=answer.answered_by,
                 usage=answer.usage,
@@ -244,7 +247,7 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
         if answer.counts:
             ctx.settle(row, call.attempt_at)
         ctx.calls.append(row)
-        ctx.batch.add(row)
+        (ctx.batch.replace if call.announced else ctx.batch.add)(row)
         if row.playable and live and row.kind in STORE_WIDE and ctx.cache != "off":
             ctx.offers.append((row, call.place))
     _end(call, row)
@@ -260,8 +263,7 @@ def fail(
     came = None if partial is NOTHING else _codec.encode(partial)
     with ctx.lock:
         if ctx.closed:  # its step has ended without it
-            call.span.close()
-            return DONE
+            return _dropped(call)
         row = seal(
             replace(
                 call.row,
@@ -274,9 +276,16 @@ def fail(
             )
         )
         ctx.calls.append(row)
-        ctx.batch.add(row)
+        (ctx.batch.replace if call.announced else ctx.batch.add)(row)
     _end(call, row)
     return _committed(ctx, paid=row.source == "live")
+
+
+def _dropped(call: OpenCall) -> Future[None]:
+    call.span.close()
+    if call.row.source == "live" and call.row.kind in STORE_WIDE:
+        call.ctx.note_late(f"the end of {call.row.kind} call {call.row.name!r}")
+    return DONE
 
 
 def _committed(ctx: StepContext, *, paid: bool) -> Future[None]:

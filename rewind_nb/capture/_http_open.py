@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from rewind_nb._secrets import redact
 from rewind_nb.capture import _http_override, _overrides
 from rewind_nb.capture._context import StepContext
 from rewind_nb.capture._exchange import NOTHING, Asked, Request, identify, open_call
@@ -83,7 +84,7 @@ def _asked(ctx: StepContext, request: HttpRequest, sort: Sort) -> Asked:
                 request.extra.get("tool_result", ""),
                 unlike(request),
             ),
-            model=model,
+            model=model and redact(model),  # of the URL, as it was sent
         ),
     )
 

@@ -16,9 +16,11 @@ import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
+from rewind_nb._secrets import safe_url
 from rewind_nb.capture import _httpx, _requests
-from rewind_nb.capture._context import current_step
+from rewind_nb.capture._context import StepContext, current_step, left_step
 
 _ORIGINAL = "__rewind_original__"
 _PATCH = "__rewind_patch__"
@@ -57,11 +59,23 @@ def _patch(owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
     setattr(owner, name, wrapper)
 
 
+def _step_of(request: Any, is_ours: Callable[[Any], bool]) -> StepContext | None:
+    """The step that a request is to be recorded in; where it has ended, the run's notes say so."""
+    step = current_step()
+    if step is None:
+        left = left_step()
+        if left is not None and is_ours(request) and not left.policy.passes(str(request.url)):
+            host = urlsplit(safe_url(str(request.url))).netloc
+            left.note_late(f"a request to {host}")
+        return None
+    return step if is_ours(request) else None
+
+
 def _sync(library: ModuleType) -> Callable[[Any], Any]:
     def wrapped(original: Any) -> Any:
         def handle_request(transport: Any, request: Any) -> Any:
-            ctx = current_step()
-            if ctx is None or not _httpx.is_ours(request):
+            ctx = _step_of(request, _httpx.is_ours)
+            if ctx is None:
                 return original(transport, request)
             send = functools.partial(original, transport)
             return _httpx.handle(ctx, library, send, request)
@@ -74,8 +88,8 @@ def _sync(library: ModuleType) -> Callable[[Any], Any]:
 def _async(library: ModuleType) -> Callable[[Any], Any]:
     def wrapped(original: Any) -> Any:
         async def handle_async_request(transport: Any, request: Any) -> Any:
-            ctx = current_step()
-            if ctx is None or not _httpx.is_ours(request):
+            ctx = _step_of(request, _httpx.is_ours)
+            if ctx is None:
                 return await original(transport, request)
             send = functools.partial(original, transport)
             return await _httpx.ahandle(ctx, library, send, request)
@@ -87,8 +101,8 @@ def _async(library: ModuleType) -> Callable[[Any], Any]:
 
 def _requests_send(original: Any) -> Any:
     def send(adapter: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        ctx = current_step()
-        if ctx is None or not _requests.is_ours(request):
+        ctx = _step_of(request, _requests.is_ours)
+        if ctx is None:
             return original(adapter, request, *args, **kwargs)
 
         def really(changed: Any) -> Any:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from rewind_nb import _codec
-from rewind_nb._diff import diff_nodes
+from rewind_nb._live import differing_fields
 from rewind_nb._model import CallRow
 from rewind_nb._store import Store
 from rewind_nb.capture._context import StepContext
@@ -62,9 +62,3 @@ def _likeness(store: Store, row: CallRow, asked: str) -> float:
     recorded = json.dumps(_codec.parse(store.content(row.request).data))
     matcher = difflib.SequenceMatcher(None, recorded[:COMPARED], asked[:COMPARED], autojunk=False)
     return matcher.ratio()
-
-
-def differing_fields(store: Store, recorded: str, node: Any) -> list[str]:
-    """Paths at which a request (a parsed node) differs from a recorded one."""
-    before = _codec.parse(store.content(recorded).data)
-    return [delta.path for delta in diff_nodes(before, node)]

@@ -34,9 +34,12 @@ def for_call(ctx: StepContext, family: str, ordinal: int) -> list[CallOverride]:
 
 
 def inside(ctx: StepContext, ordinal: int) -> bool:
-    """Whether an override is meant for a call made inside this tool call."""
-    within = f"{_branch.get()}/{ordinal}"
-    return any(f"{given.branch}/".startswith(f"{within}/") for given in ctx.overrides)
+    """Whether an override is meant for a call made inside this tool call.
+
+    Of one that the parent had, the recorded answer of the tool knows already.
+    """
+    within = f"{_branch.get()}/{ordinal}/"
+    return any(given.own and f"{given.branch}/".startswith(within) for given in ctx.overrides)
 
 
 # -- what was recorded -----------------------------------------------------------------

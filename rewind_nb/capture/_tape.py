@@ -19,6 +19,7 @@ from rewind_nb._describe import plural
 from rewind_nb._model import CallKind, CallRow
 from rewind_nb._store._contents import Content
 from rewind_nb._store._schema import seal
+from rewind_nb.errors import SecretLeakError
 
 if TYPE_CHECKING:
     from rewind_nb.capture._context import StepContext
@@ -177,17 +178,28 @@ class Tapes(dict[Key, Tape]):
                 tape.write(ctx, ended=False)
 
     def close(self, ctx: StepContext) -> None:
-        """The step is over: its tapes become calls of it. A second time nothing happens."""
+        """The step is over: its tapes become calls of it. A second time nothing happens.
+
+        Raises:
+            SecretLeakError: a value that was read is a registered secret by now.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             tapes = list(self.values())
             self.clear()
+        refused = None
         with ctx.lock:
-            ctx.calls += [tape.write(ctx, ended=True) for tape in tapes]
+            for tape in tapes:
+                try:
+                    ctx.calls.append(tape.write(ctx, ended=True))
+                except SecretLeakError as error:  # the others are written all the same
+                    refused = error
         if ctx.strict:
             self._note(ctx, tapes)
+        if refused is not None:
+            raise refused
 
     def _note(self, ctx: StepContext, tapes: list[Tape]) -> None:
         """What a replay read otherwise than it was recorded; the hash decides what it means."""
@@ -216,9 +228,7 @@ def notes_of(notes: list[str], place: str) -> list[str]:
 
 
 def _recorded(ctx: StepContext, read: Read) -> CallRow | None:
-    if ctx.recorded is None or not ctx.recorded.serve:
-        return None
-    if ctx.cache in ("refresh", "off"):
+    if ctx.recorded is None or not ctx.recorded.serve or not ctx.plays_back:
         return None
     return ctx.recorded.exactly(read.kind, read.branch, read.fingerprint, 0)
 

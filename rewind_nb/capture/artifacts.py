@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath
 
+from rewind_nb._artifact import file_in
+from rewind_nb._describe import error_line
 from rewind_nb._model import ArtifactRow, Source
 from rewind_nb._secrets import contains_secret
-from rewind_nb._store import _read
+from rewind_nb._store import Store, _read
 from rewind_nb._store._schema import seal
 from rewind_nb.capture._context import StepContext, current_step
 from rewind_nb.errors import ConfigError, SecretLeakError
@@ -65,14 +67,12 @@ def artifact(name: str, data: bytes | str) -> WrittenArtifact:
     content = _content(name, data)
     if contains_secret(name) or contains_secret(content):
         raise SecretLeakError(
-            "An artifact's name or content holds a registered API key. Leave the key out of it."
+            "An artifact's name or content holds a registered API key. Leave the key out of it.",
+            path="",
         )
     ctx = current_step()
-    folder = Path(os.environ.get("REWIND_ARTIFACT_DIR") or "artifacts")
-    file = folder / (ctx.run_id if ctx else "unrecorded") / relative
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        file = _written(ctx.run_id if ctx else "unrecorded", relative, content)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise ConfigError(
             f"The artifact {name!r} cannot be written: another one of this run is a file where it "
@@ -84,6 +84,27 @@ def artifact(name: str, data: bytes | str) -> WrittenArtifact:
 
         return WrittenArtifact(name, hashlib.sha256(content).hexdigest(), len(content), file)
     return _record(ctx, str(relative), content, file)
+
+
+def write_again(store: Store, row: ArtifactRow, run_id: str) -> str | None:
+    """Write an artifact for a run that took its step over; what went wrong, if it did.
+
+    It lies beside the one of the run that made it (`file_in`).
+    """
+    file = file_in(row, run_id)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(store.read(_read.blob, row.sha256))
+    except OSError as error:
+        return f"the artifact {row.name!r} could not be written again: {error_line(error)}"
+    return None
+
+
+def _written(run_id: str, relative: PurePosixPath, content: bytes) -> Path:
+    file = Path(os.environ.get("REWIND_ARTIFACT_DIR") or "artifacts") / run_id / relative
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return file
 
 
 def _checked(name: str) -> PurePosixPath:

@@ -185,7 +185,8 @@ class ChatModel:
         wanted = {"response_format": JSON_OBJECT} if ours else {}
         text = None if tool_result is None else to_json(tool_result, "tool_result")
         body = compose(self._model, prompt, tool_result=text, params=wanted | given)
-        return Attempts(body, step or _running_step(), text, self._limits, may_drop_format=ours)
+        step = step or _running_step()
+        return Attempts(str(self._url), body, step, text, self._limits, may_drop_format=ours)
 
     def _post(self, attempts: Attempts) -> httpx.Response:
         client = self._clients.sync()

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from rewind_nb import _codec
 from rewind_nb._code import fingerprint
-from rewind_nb.capture import _overrides
+from rewind_nb.capture import _effects, _overrides
 from rewind_nb.capture._context import (
     StepContext,
     current_step,
@@ -24,6 +24,7 @@ from rewind_nb.capture._context import (
     tool_scope,
 )
 from rewind_nb.capture._exchange import (
+    DONE,
     NOTHING,
     Answer,
     Asked,
@@ -44,7 +45,11 @@ R = TypeVar("R")
 def tool(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def tool(
-    *, key: Callable[..., Any] | None = None, cache: bool = True, name: str | None = None
+    *,
+    key: Callable[..., Any] | None = None,
+    cache: bool = True,
+    effect: bool = False,
+    name: str | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -52,6 +57,7 @@ def tool(
     *,
     key: Callable[..., Any] | None = None,
     cache: bool = True,
+    effect: bool = False,
     name: str | None = None,
 ) -> Any:
     """Mark a function or method, sync or async, as a tool.
@@ -63,6 +69,9 @@ def tool(
             arguments are volatile (a timestamp) or cannot be stored (an open client).
         cache: False keeps results of other runs from being played back; a fork still
             plays back its parent's.
+        effect: it acts on the world: sends, books, pays. It is written down before it fires.
+            A fork plays it back where its arguments are the recorded ones, in every cache
+            mode, and refuses it otherwise (see `effects=` of `Rewind.fork`).
         name: shown and fingerprinted instead of the function's qualified name.
 
     Returns:
@@ -71,6 +80,8 @@ def tool(
     Raises:
         NotEncodableError: on a call inside a step whose arguments or result cannot be
             stored exactly.
+        EffectRefusedError: on a call with an effect that a fork may not have.
+        EffectUnknownError: on a call with an effect that an interrupted attempt started.
 
     Example:
         >>> @tool
@@ -80,14 +91,20 @@ def tool(
         3.0
     """
     if function is None:
-        return functools.partial(_decorate, key=key, cache=cache, name=name)
-    return _decorate(function, key=key, cache=cache, name=name)
+        return functools.partial(_decorate, key=key, cache=cache, effect=effect, name=name)
+    return _decorate(function, key=key, cache=cache, effect=effect, name=name)
 
 
 def _decorate(
-    function: Callable[..., Any], *, key: Callable[..., Any] | None, cache: bool, name: str | None
+    function: Callable[..., Any],
+    *,
+    key: Callable[..., Any] | None,
+    cache: bool,
+    effect: bool,
+    name: str | None,
 ) -> Any:
-    described = _Tool(function, key, cache, name or function.__qualname__)
+    shared = cache and not effect  # what another run had done is not done in this one
+    described = _Tool(function, key, shared, effect, name or function.__qualname__)
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -99,10 +116,14 @@ def _decorate(
             call, asked, bound = described.open(ctx, args, kwargs)
             if not call.played:
                 try:
-                    with tool_scope(call.row):
-                        answer = await function(*bound.args, **bound.kwargs)
-                    described.refuse_mutation(asked, bound)
-                    call.answer = answer
+                    await asyncio.wrap_future(described.admit(call, asked, bound))
+                    if not call.played:
+                        with tool_scope(call.row):
+                            answer = await function(*bound.args, **bound.kwargs)
+                        described.refuse_mutation(asked, bound)
+                        call.answer = answer
+                    elif inspect.isawaitable(call.answer):  # of an async stub
+                        call.answer = await call.answer
                 except BaseException as error:
                     await asyncio.wrap_future(fail(call, error))
                     raise
@@ -120,10 +141,12 @@ def _decorate(
         call, asked, bound = described.open(ctx, args, kwargs)
         if not call.played:
             try:
-                with tool_scope(call.row):
-                    answer = function(*bound.args, **bound.kwargs)
-                described.refuse_mutation(asked, bound)
-                call.answer = answer
+                described.admit(call, asked, bound).result()
+                if not call.played:
+                    with tool_scope(call.row):
+                        answer = function(*bound.args, **bound.kwargs)
+                    described.refuse_mutation(asked, bound)
+                    call.answer = answer
             except BaseException as error:
                 fail(call, error).result()
                 raise
@@ -137,11 +160,17 @@ class _Tool:
     """One decorated function: how its calls are described and settled."""
 
     def __init__(
-        self, function: Callable[..., Any], key: Callable[..., Any] | None, cache: bool, name: str
+        self,
+        function: Callable[..., Any],
+        key: Callable[..., Any] | None,
+        cache: bool,
+        effect: bool,
+        name: str,
     ) -> None:
         self.function = function
         self.key = key
         self.cache = cache
+        self.effect = effect
         self.name = name
         self.signature = inspect.signature(function)
         first = next(iter(self.signature.parameters), None)
@@ -191,9 +220,13 @@ class _Tool:
         return call, asked, bound
 
     def _asked(self, ctx: StepContext, bound: inspect.BoundArguments) -> Asked:
-        body, shared = self._body(bound)
+        body, scope = self._body(bound), self._scope(bound)
+        shared = self.cache and scope is not None
         try:
-            return identify(ctx, Request("tool", self.name, body, body, shared=shared))
+            request = Request(
+                "tool", self.name, body, body, shared=shared, effect=self.effect, scope=scope or ""
+            )
+            return identify(ctx, request)
         except NotEncodableError as error:
             error.add_note(
                 f"The arguments of the tool {self.name!r} identify its calls. For one that "
@@ -201,22 +234,29 @@ class _Tool:
             )
             raise
 
-    def _body(self, bound: inspect.BoundArguments) -> tuple[dict[str, Any], bool]:
-        """What identifies a call, and whether other runs may play it back.
-
-        A method's object is part of it where its attributes can be stored; where they
-        cannot, only a fork of the same run plays the call back.
-        """
+    def _body(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """What identifies a call."""
         named = {k: v for k, v in bound.arguments.items() if k != self.owner}
         body: dict[str, Any] = {"tool": self.name, "args": named}
         if self.key is not None:
             body = {"tool": self.name, "args": {"key": self.key(**named)}, "keyed": True}
-        body["code"] = _code_version(self.function)
-        shared = self.cache
-        if self.owner is not None and self.key is None:
-            body["object"] = _attributes(bound.arguments[self.owner])
-            shared = shared and body["object"] is not None
-        return body, shared
+        return {**body, "code": _code_version(self.function)}
+
+    def _scope(self, bound: inspect.BoundArguments) -> str | None:
+        """What the object of a method has to be in another run that plays the call back.
+
+        Where its attributes cannot be stored, None: only forks and replays of this run do. They
+        take any object, for a method may change its own, and that is not undone.
+        """
+        if self.owner is None or self.key is not None:
+            return ""
+        return _attributes(bound.arguments[self.owner])
+
+    def admit(self, call: OpenCall, asked: Asked, bound: inspect.BoundArguments) -> Future[None]:
+        """Done when it may execute; what acts on the world is refused, or given a stub, here."""
+        if not self.effect:
+            return DONE
+        return _effects.admit(call, asked.request, bound.args, bound.kwargs)
 
     def settle(self, call: OpenCall) -> Future[None]:
         """Record the answer, or raise the recorded failure."""

@@ -1,0 +1,137 @@
+"""Which steps of a fork need not execute, and why each of the others does.
+
+A step is compared with the parent's at the same path, action and visit. If that completed,
+and its code, its inputs and everything it was seen to read are what the fork has there, it
+would do the same again: its output is applied instead. Sound for what flows through the
+state, inputs and captured calls; hidden state is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rewind_nb import _reasons
+from rewind_nb._cells import Cell, Cells
+from rewind_nb._code import CodeFingerprint
+from rewind_nb._edits import entering
+from rewind_nb._execution import Env
+from rewind_nb._live import PLAYING
+from rewind_nb._model import RunRow, StepRow
+from rewind_nb._outcome import differing_reads, step_key
+from rewind_nb._recording import Recording, put_again
+from rewind_nb._track import Put, Track
+
+Decision = Put | str  # what to apply, or why the step executes
+
+
+@dataclass(frozen=True, slots=True)
+class Reusing:
+    """Decides for each step of a fork.
+
+    Attributes:
+        recording: the parent's.
+        first: the step (path, action, visit) that is to execute whatever it reads: the one
+            with an override, or where a fork under ``cache="refresh"`` starts.
+        why: why that one does.
+    """
+
+    env: Env
+    recording: Recording
+    first: tuple[str, str, int] | None
+    why: str
+
+    def decide(
+        self,
+        track: Track,
+        action: str,
+        visit: int,
+        inputs: Mapping[str, Any],
+        code: CodeFingerprint | None,
+    ) -> Decision:
+        """What to apply at the next step of *track*, or why it executes.
+
+        Args:
+            inputs: what the step would be given.
+            code: the fingerprint of its action.
+        """
+        lane = track.lane
+        place = (lane.path, action, visit)
+        if place == self.first:
+            return self.why
+        if self.first is not None and self.first[0].startswith(f"{lane.place(action, visit)}["):
+            return _reasons.inside(self.why)
+        row = self.recording.at(lane, action, visit)
+        if row is None:
+            return _reasons.alone(action, visit)
+        if (put := put_again(self.recording, row)) is not None:
+            return put
+        return self._why_not(track, row, inputs, code) or Put(
+            row,
+            "reused",
+            _reasons.UNCHANGED,
+            origin=row.origin or step_key(row),
+            overrides=self.recording.given(row),
+        )
+
+    def _why_not(
+        self, track: Track, row: StepRow, inputs: Mapping[str, Any], code: CodeFingerprint | None
+    ) -> str | None:
+        if row.status != "complete":
+            ended = "failed" if row.status == "failed" else "was interrupted"
+            return f"the parent's step {ended}"
+        if row.action in self.env.always:
+            return _reasons.ALWAYS
+        if not self.recording.same_code(row, code):
+            return _reasons.changed_code(row.action)
+        if other := _other_inputs(row, inputs):
+            return _reasons.changed_inputs(other)
+        return self._changed_reads(track, row)
+
+    def _changed_reads(self, track: Track, row: StepRow) -> str | None:
+        cells = entering(track.cells, self.recording.given(row))
+        if changed := differing_reads(row, cells):
+            return _reasons.changed_reads(changed)
+        if row.reads_all and list(cells) != self.recording.keys_entering(row):
+            return _reasons.ORDER
+        return None
+
+
+Decide = Callable[[Track, str, int, Mapping[str, Any], CodeFingerprint | None], Decision]
+
+
+def reuse_of(
+    env: Env,
+    run: RunRow,
+    recording: Recording,
+    first: tuple[str, str, int] | None,
+    *,
+    overridden: bool,
+) -> Decide:
+    """How a fork decides, by its mode.
+
+    Args:
+        first: the step it sets out from, None where that is behind it.
+        overridden: whether that step has an override.
+    """
+    if run.mode.get("reuse") != "unchanged":
+        return lambda track, action, visit, _inputs, _code: (
+            put_again(recording, recording.at(track.lane, action, visit)) or _reasons.NO_REUSE
+        )
+    if overridden:
+        return Reusing(env, recording, first, _reasons.OVERRIDE).decide
+    asks = run.mode.get("cache") not in PLAYING
+    return Reusing(env, recording, first if asks else None, _reasons.ASKED_AGAIN).decide
+
+
+def _other_inputs(row: StepRow, inputs: Mapping[str, Any]) -> list[str]:
+    """The inputs that are not those of the recorded step."""
+    given = {name: Cell.of(value, f"@inputs.{name}").hash for name, value in inputs.items()}
+    recorded = dict(row.inputs)
+    return [n for n in dict.fromkeys([*recorded, *given]) if recorded.get(n) != given.get(n)]
+
+
+def same_state(cells: Cells, manifest: Mapping[str, str]) -> bool:
+    """Whether a state is a recorded one, the order of its keys included."""
+    return [(key, cell.hash) for key, cell in cells.items()] == list(manifest.items())

@@ -1,0 +1,118 @@
+"""Tools that act on the world: written down before they fire, and never fired again by accident.
+
+A recording fires them. A fork plays back what its parent fired with the same arguments and
+refuses the rest, unless it was given ``effects="live"`` or a stub. A step that is resumed plays
+back what it fired before, also where it failed afterwards; where a call has no result, nobody
+knows whether it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from rewind_nb._model import CallRow
+from rewind_nb._store._schema import seal
+from rewind_nb.capture._context import StepContext
+from rewind_nb.capture._exchange import DONE, OpenCall, Request
+from rewind_nb.capture._miss import cache_miss
+from rewind_nb.errors import ConfigError, EffectRefusedError, EffectUnknownError, did_you_mean
+
+NO_RESULT = (  # what a call ended with that says nothing about the effect
+    "KeyboardInterrupt", "CancelledError", "SystemExit", "GeneratorExit", "RunStoppedError",
+    "EffectUnknownError",
+)  # fmt: skip
+
+
+def check_effects(effects: Any) -> Any:
+    """The ``effects=`` of a fork, if it is one.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if effects in (None, "live"):
+        return effects
+    if isinstance(effects, Mapping) and all(isinstance(name, str) for name in effects):
+        return dict(effects)
+    raise ConfigError(
+        f'effects={effects!r} is neither "live" nor a dict of stubs by the name of the tool, each '
+        "a value to return or a function to call instead."
+    )
+
+
+def admit(
+    call: OpenCall, request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Future[None]:
+    """Let a call of a tool with an effect fire, or answer it with a stub.
+
+    Args:
+        args: what the tool, or its stub, is called with.
+
+    Returns:
+        A future that is done when the call is durable as `started`; only then it may fire.
+
+    Raises:
+        EffectUnknownError: an attempt before this one started it and got no result.
+        EffectRefusedError: a fork that may not fire it.
+    """
+    ctx, row = call.ctx, call.row
+    _refuse_unknown(ctx, row)
+    if ctx.run_kind == "fork" and ctx.effects != "live":
+        stubs = ctx.effects or {}
+        if row.name not in stubs:
+            raise _refused(call, request, list(stubs))
+        stub = stubs[row.name]
+        call.row = replace(row, source="override")
+        call.answer = stub(*args, **kwargs) if callable(stub) else stub
+        return DONE
+    with ctx.lock:
+        call.announced = True
+        ctx.announced.add(row.idx)
+        ctx.tapes.flush(ctx)
+        ctx.batch.replace(seal(row))
+        batch, ctx.batch = ctx.batch, type(ctx.batch)()
+    return ctx.store.submit(batch, durable=True)
+
+
+def _refuse_unknown(ctx: StepContext, row: CallRow) -> None:
+    if ctx.recorded is None or ctx.recorded_key is None or ctx.recorded_key[0] != ctx.run_id:
+        return
+    for earlier in ctx.recorded.rows:
+        same = (earlier.kind, earlier.branch, earlier.fingerprint, earlier.n)
+        if same == (row.kind, row.branch, row.fingerprint, row.n) and _unknown(earlier):
+            raise EffectUnknownError(
+                f"The tool {row.name!r} was started by an earlier attempt at step {ctx.action!r} "
+                "and left no result, so nobody knows whether it took effect. Look at what it acts "
+                f"on, then give its result: rw.fork({ctx.run_id!r}, {ctx.seq}, tool_result=..., "
+                "call=...).",
+                tool=row.name,
+            )
+
+
+def _unknown(row: CallRow) -> bool:
+    """Whether a call started and was stopped before it had a result."""
+    if row.status == "started":
+        return True
+    return row.error is not None and row.error.type.rpartition(".")[2] in NO_RESULT
+
+
+def _refused(call: OpenCall, request: Request, stubs: list[str]) -> EffectRefusedError:
+    row = call.row
+    fields: tuple[str, ...] = vars(cache_miss(call.ctx, row, request.body))["differing"]
+    differing = [path.removeprefix("args.") for path in fields]
+    alike = differing and "tool" not in differing
+    how = (
+        f"its arguments are not the recorded ones ({', '.join(differing)} differ)"
+        if alike
+        else "the parent made no such call here"
+    )
+    near = f" {did_you_mean(row.name, stubs)}" if stubs else ""
+    return EffectRefusedError(
+        f"The tool {row.name!r} acts on the world, and {how}: a fork does not fire it by itself. "
+        f'Pass effects="live" to fire it, or effects={{{row.name!r}: stub}} to answer it with a '
+        f"value or a function.{near}",
+        tool=row.name,
+        differing=tuple(differing) if alike else (),
+    )
