@@ -26,6 +26,7 @@ import click
 
 from rewind_nb import __version__
 from rewind_nb._secrets import redact
+from rewind_nb._visible import visible, visible_lines
 from rewind_nb.errors import RewindError
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Command(click.Command):
             raise
         except Exception as error:
             if debug:
-                click.echo(redact("".join(traceback.format_exception(error))), err=True)
+                told = visible_lines(redact("".join(traceback.format_exception(error))))
+                click.echo(told, err=True)
                 ctx.exit(1)
             raise click.ClickException(paragraph(error)) from error
 
@@ -69,11 +71,11 @@ def paragraph(error: BaseException) -> str:
         >>> paragraph(error)
         "KeyError: 'total'. Run r_1 stopped."
     """
-    from rewind_nb._text import visible
+    from rewind_nb._describe import error_line, notes_on, said
 
-    said = str(error) if isinstance(error, RewindError) else f"{type(error).__name__}: {error}"
-    notes = (note.removeprefix("rewind_nb: ") for note in getattr(error, "__notes__", ()))
-    sentences = (" ".join(s.split()) for s in (said, *(n[:1].upper() + n[1:] for n in notes)))
+    words = said(error) if isinstance(error, RewindError) else error_line(error)
+    notes = (note.removeprefix("rewind_nb: ") for note in notes_on(error))
+    sentences = (" ".join(s.split()) for s in (words, *(n[:1].upper() + n[1:] for n in notes)))
     text = " ".join(s if s.endswith((".", "?", "!")) else f"{s}." for s in sentences)
     return visible(redact(text))
 
@@ -97,11 +99,15 @@ def store_option(command: Any) -> Any:
 
 
 @main.command()
-@click.option("--task", default="penguins", show_default=True, metavar="ID", help="Which task.")
+@click.option("--task", metavar="ID", help="Which task. Default: penguins.")
 @click.option("--store", metavar="PATH", help="Where the runs go. Default: a temporary folder.")
 @click.option("--refresh", is_flag=True, help="Ask the model anew, whatever the store holds.")
-def demo(task: str, store: str | None, refresh: bool) -> None:
+@click.option("--isolation", is_flag=True, help="The other example: what a fork need not execute.")
+def demo(task: str | None, store: str | None, refresh: bool, isolation: bool) -> None:
     """Run the example, fork it with one field changed, and prove the replay.
+
+    With --isolation it is the trip planner, whose two paths join late: each step of a fork
+    is shown as executed, reused or converged, with the reason and what it cost.
 
     The model is offline unless REWIND_BASE_URL, REWIND_MODEL and REWIND_API_KEY name a
     provider. What the store holds is played back unless --refresh is given.
@@ -109,22 +115,23 @@ def demo(task: str, store: str | None, refresh: bool) -> None:
     Example: rewind demo --task weather --store demo.db
     """
     from rewind_nb import Rewind, Store
-    from rewind_nb.demo import build, default_model, find_task
-    from rewind_nb.demo.story import tell, where_to_go, who, workspace
+    from rewind_nb.demo.isolation import isolation_story
+    from rewind_nb.demo.story import table_story, where_to_go, who, workspace
 
-    chosen, model = find_task(task), default_model()
+    if isolation and task is not None:
+        raise click.UsageError("--task is of the first example, and --isolation shows the other.")
+    story = isolation_story() if isolation else table_story(task or "penguins")
     with workspace("demo", store) as place, Store(place.store) as opened:
-        click.echo(f"{chosen.title}: {chosen.question}\nModel: {who(model)}.")
-        app = build(task, model=model)
-        rw = Rewind(app, store=opened, cache="refresh" if refresh else "auto")
+        click.echo(f"{story.title}\nModel: {who(story.model)}.")
+        rw = Rewind(story.app, store=opened, cache="refresh" if refresh else "auto")
         try:
-            proof = tell(rw, click.echo)
+            proof = story.tell(rw, click.echo)
         except Exception as error:
             if rw.last_run is not None:
                 show = f"rewind show {rw.last_run.id} --store {place.store}"
                 error.add_note(f"To see what was recorded: `{show}`.")
             raise
-        click.echo(where_to_go(place, proof))
+        click.echo(where_to_go(place, proof, story.notebook))
         if not proof.ok:
             raise click.ClickException("The replay is not identical; the proof above says where.")
 
@@ -140,7 +147,6 @@ def verify(names: tuple[str, ...]) -> None:
     Example: rewind verify --task penguins
     """
     from rewind_nb import Store
-    from rewind_nb._text import visible
     from rewind_nb.demo import default_model, find_task, tasks
     from rewind_nb.demo.story import who, workspace
     from rewind_nb.demo.verify import verify_task
@@ -228,7 +234,7 @@ def doctor(store: str | None) -> None:
     checked = ", ".join(f"{count} {name}" for name, count in report.checked.items())
     click.echo(f"{'checked':<8} {checked}")
     for problem in report.problems:
-        click.echo(f"{'FAIL':<8} {problem}")
+        click.echo(f"{'FAIL':<8} {visible(redact(problem))}")
     if not report.ok:
         problems = f"{len(report.problems)} problem(s)"
         raise click.ClickException(f"{problems} in the store. Restore it from a copy.")

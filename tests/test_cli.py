@@ -16,6 +16,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 from fake_provider import Answer, FakeProvider, completion, echo_key, garbage
+from recorder import create
 
 import rewind_nb
 from rewind_nb import Rewind, Store, cli, demo
@@ -165,6 +166,40 @@ def test_a_demo_whose_replay_differs_does_not_exit_0(rewind, monkeypatch):
     assert "The replay is not identical" in done.stderr
 
 
+def test_the_demo_of_isolation_says_of_each_step_whether_it_executed_and_why(rewind, temporary):
+    done = rewind("demo", "--isolation")
+    assert done.exit_code == 0, done.output
+    [folder] = temporary.iterdir()
+    for line in (
+        r"3 plan_indoors +executed +2 +\d+",
+        r"5 describe_room +reused +- +-  nothing it read changed",
+        r"5 describe_room +reused +- +-  the same +executed +1 +\d+  changed",
+        r"8 publish +converged +- +-  converged at seq 3",
+    ):
+        assert re.search(line, done.output)
+    assert "offline-1, offline (no network, no key)" in done.output
+    assert "02_isolation.ipynb in Jupyter" in done.output
+    assert len(recorded(folder / "runs.db")) == 5
+    assert len(list((folder / "artifacts").rglob("trip.md"))) == 5
+
+
+def test_the_demo_of_isolation_asks_a_provider_where_one_is_set(rewind, monkeypatch):
+    with provider() as server:
+        for name, value in settings(server).items():
+            monkeypatch.setenv(name, value)
+        done = rewind("demo", "--isolation")
+    assert done.exit_code == 0, done.output
+    assert server.count == 4 + 2 + 3
+    assert KEY not in done.output
+
+
+def test_the_demo_of_isolation_has_one_task(rewind, temporary):
+    done = rewind("demo", "--isolation", "--task", "weather")
+    assert done.exit_code == 2
+    assert "--task is of the first example" in done.stderr
+    assert files(temporary) == []
+
+
 def site(tmp_path):
     """The package laid out as the wheel lays it out (pyproject's force-include)."""
     layout = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
@@ -302,7 +337,9 @@ def test_a_failure_shows_its_traceback_only_with_debug(rewind, monkeypatch):
     plain, debug = rewind("demo"), rewind("demo", "--debug")
     assert (plain.exit_code, debug.exit_code) == (1, 1)
     assert "Traceback" not in plain.output
-    assert plain.stderr.startswith("Error: plan: no connection to the provider could be made.")
+    said = "Error: plan: no connection to the provider at http://127.0.0.1:*/v1/chat/completions "
+    assert plain.stderr.startswith(f"{said}could be made.")
+    assert "(tried http://127.0.0.1:9/v1/chat/completions)" in plain.stderr
     assert "Traceback" in debug.stderr
     assert "ProviderUnreachableError" in debug.stderr
 
@@ -476,7 +513,7 @@ def test_runs_finds_the_store_as_the_library_does(rewind, store, monkeypatch):
 
 
 def test_runs_of_an_empty_store_says_so(rewind):
-    Store("empty.db").close()
+    create("empty.db")
     assert rewind("runs", "--store", "empty.db").output == "No run yet in empty.db.\n"
 
 

@@ -633,7 +633,8 @@ def test_the_derived_columns_of_the_weather_follow_from_the_others():
 def test_every_data_file_is_described():
     described = (demo.data_folder() / "README.md").read_text(encoding="utf-8")
     files = {path.name for path in demo.data_folder().iterdir()}
-    assert files == {"penguins.csv", "seattle_weather.csv", "tasks.json", "README.md"}
+    tables_ = {"penguins.csv", "seattle_weather.csv"}
+    assert files == {*tables_, "tasks.json", "travel.json", "README.md"}
     assert all(f"## `{name}`" in described for name in files - {"README.md"})
 
 

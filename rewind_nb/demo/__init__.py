@@ -1,8 +1,9 @@
-"""The example: a real pipeline over real tables, with a model that needs no network.
+"""The examples: two real applications over real tables, with a model that needs no network.
 
-`build()` gives an ordinary Burr application, `tasks()` the questions it can
-answer. Without `REWIND_BASE_URL` the model is the offline one; with it, the
-same pipeline talks to that provider.
+`build()` gives an ordinary Burr application that turns a table into a page, `tasks()` the
+questions it can answer. `rewind_nb.demo.travel` is the other one: it plans a trip, on two
+paths that join late. Without `REWIND_BASE_URL` the model is the offline one; with it, the
+same applications talk to that provider.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "OfflineModel",
     "Task",
     "build",
+    "chosen_model",
     "data_folder",
     "default_model",
     "find_task",
@@ -58,14 +60,8 @@ def build(
         >>> app.entrypoint, app.state["question"][:32]
         ('plan', 'Which season brings Seattle the ')
     """
-    if model and jitter:
-        raise ConfigError(
-            "jitter belongs to the offline model, and another model was given. "
-            "Leave one of the two out, or pass offline_model(OfflineModel(jitter=...)).",
-            jitter=jitter,
-        )
+    model = chosen_model(model, jitter=jitter, seed=seed)
     state = find_task(task).to_state()
-    model = model or default_model(jitter=jitter, seed=seed)
     return (
         ApplicationBuilder()
         .with_actions(
@@ -83,6 +79,23 @@ def build(
         .with_entrypoint("plan")
         .build()
     )
+
+
+def chosen_model(
+    model: ChatModel | None, *, jitter: float | bool = 0.0, seed: int = 0
+) -> ChatModel:
+    """The model that was given, else `default_model()`.
+
+    Raises:
+        ConfigError: a jitter for a model that is not the offline one.
+    """
+    if model and jitter:
+        raise ConfigError(
+            "jitter belongs to the offline model, and another model was given. "
+            "Leave one of the two out, or pass offline_model(OfflineModel(jitter=...)).",
+            jitter=jitter,
+        )
+    return model or default_model(jitter=jitter, seed=seed)
 
 
 def default_model(*, jitter: float | bool = 0.0, seed: int = 0) -> ChatModel:

@@ -1,85 +1,51 @@
 """What the offline model says, as a function of the prompt and a wording.
 
 A prompt names the answer that it wants by the keys of the first JSON object in
-it, and brings the state as the longest. Of the words around them two are
+it, and brings the state as the longest other one. Of the words around them two are
 understood: "focus on the mean" (or count, total, ratio) and "be brief".
 A wording is a number; its three base-3 digits choose the phrases of an answer,
 so that two wordings never read the same, and no digit touches a fact.
+
+Here are the answers of the tables' example; those of the trip are in `offline_travel`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-WORDINGS = 27  # three phrases per answer, three ways to say each
+from rewind_nb.demo.offline_prompt import WORDINGS, CannotAnswerError, Prompt, split
+from rewind_nb.demo.offline_travel import ANSWERS as TRAVEL_ANSWERS
+
+__all__ = ["WORDINGS", "CannotAnswerError", "answer"]
 
 Statistics = dict[str, Any]
 
 
-class CannotAnswerError(Exception):
-    """The prompt is none that the offline model understands; the message says why."""
-
-
-@dataclass
-class _Prompt:
-    state: dict[str, Any]
-    words: str
-    wording: int
-
-    @property
-    def groups(self) -> dict[str, Statistics]:
-        groups: dict[str, Statistics] = self.state["analysis"]["groups"]
-        return groups
-
-    def say(self, *ways: str) -> str:
-        """The next phrase, in the way that the wording's next digit chooses."""
-        self.wording, digit = divmod(self.wording, 3)
-        return ways[digit]
-
-
 def answer(prompt: str, wording: int = 0) -> dict[str, Any]:
-    """Answer one prompt of the example pipeline.
+    """Answer one prompt of an example.
 
     Raises:
         CannotAnswerError: the prompt asks for no known answer, or brings no state.
     """
-    objects, words = _split(prompt)
+    objects, words = split(prompt)
     wanted = next((kind for o, _ in objects for kind in ANSWERS if set(kind) == set(o)), None)
     if wanted is None:
         known = "; ".join(", ".join(kind) for kind in ANSWERS)
         raise CannotAnswerError(f"the prompt shows no JSON object with the keys {known}.")
-    state, _ = max(objects, key=lambda found: found[1])
+    others = [found for found in objects if set(found[0]) != set(wanted)]
+    state, _ = max(others or objects, key=lambda found: found[1])
     try:
-        return ANSWERS[wanted](_Prompt(state, words, wording))
+        return ANSWERS[wanted](Prompt(state, words, wording))
     except KeyError as missing:
         raise CannotAnswerError(f"the state in the prompt has no {missing}.") from None
-
-
-def _split(prompt: str) -> tuple[list[tuple[dict[str, Any], int]], str]:
-    """The JSON objects of a text with their lengths, and the text without them."""
-    decoder = json.JSONDecoder()
-    objects: list[tuple[dict[str, Any], int]] = []
-    words, at = "", 0
-    while (start := prompt.find("{", at)) >= 0:
-        words += prompt[at:start]
-        try:
-            value, end = decoder.raw_decode(prompt, start)
-        except ValueError:
-            end = start + 1
-        else:
-            objects.append((value, end - start))
-        at = end
-    return objects, words + prompt[at:]
 
 
 # -- the four answers --------------------------------------------------------------
 
 
-def _plan(prompt: _Prompt) -> dict[str, Any]:
+def _plan(prompt: Prompt) -> dict[str, Any]:
     task, question = prompt.state["task"], prompt.state["question"]
     asked = {c: re.search(rf"\b{c}", question, re.IGNORECASE) for c in task["group_columns"]}
     found = [(match.start(), column) for column, match in asked.items() if match]
@@ -96,8 +62,8 @@ def _plan(prompt: _Prompt) -> dict[str, Any]:
     }
 
 
-def _critique(prompt: _Prompt) -> dict[str, Any]:
-    groups = prompt.groups
+def _critique(prompt: Prompt) -> dict[str, Any]:
+    groups = _groups(prompt)
     largest, leader = _ranked(groups, "total")[0], _ranked(groups, "mean")[0]
     big, small = _ranked(groups, "count")[0], _ranked(groups, "count")[-1]
     uneven = groups[big]["count"] > 1.5 * groups[small]["count"]
@@ -124,8 +90,8 @@ def _critique(prompt: _Prompt) -> dict[str, Any]:
     }
 
 
-def _revise(prompt: _Prompt) -> dict[str, Any]:
-    groups, plan, critique = prompt.groups, prompt.state["plan"], prompt.state["critique"]
+def _revise(prompt: Prompt) -> dict[str, Any]:
+    groups, plan, critique = _groups(prompt), prompt.state["plan"], prompt.state["critique"]
     measure, ratio = plan["measures"][0], plan["ratio"]
     largest, emphasis = critique["largest"], critique["emphasis"]
     order = _ranked(groups, emphasis)
@@ -147,9 +113,9 @@ def _revise(prompt: _Prompt) -> dict[str, Any]:
     return {"claims": claims + [f"Caution: {issue}" for issue in critique["issues"]]}
 
 
-def _compose(prompt: _Prompt) -> dict[str, Any]:
+def _compose(prompt: Prompt) -> dict[str, Any]:
     state = prompt.state
-    rows = {**prompt.groups, "all": state["analysis"]["overall"]}
+    rows = {**_groups(prompt), "all": state["analysis"]["overall"]}
     columns = ("count", "mean", "total", "ratio")
     parts = [
         prompt.say("What the table shows:", "The answer in short:", "In a few lines:"),
@@ -168,15 +134,21 @@ def _compose(prompt: _Prompt) -> dict[str, Any]:
     return {"markdown": "\n\n".join(parts[1:4] if brief else parts)}
 
 
-ANSWERS: dict[tuple[str, ...], Callable[[_Prompt], dict[str, Any]]] = {
+ANSWERS: dict[tuple[str, ...], Callable[[Prompt], dict[str, Any]]] = {
     ("table", "group_by", "measures", "ratio", "why"): _plan,
     ("verdict", "issues", "largest", "emphasis", "comment"): _critique,
     ("claims",): _revise,
     ("markdown",): _compose,
+    **TRAVEL_ANSWERS,
 }
 
 
 # -- small parts -------------------------------------------------------------------
+
+
+def _groups(prompt: Prompt) -> dict[str, Statistics]:
+    groups: dict[str, Statistics] = prompt.state["analysis"]["groups"]
+    return groups
 
 
 def _ranked(groups: dict[str, Statistics], statistic: str) -> list[str]:

@@ -9,15 +9,14 @@ recorded, forked or replayed.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from burr.core import State, action
 
 from rewind_nb.capture.artifacts import artifact
 from rewind_nb.capture.chat import ChatModel
+from rewind_nb.demo.asking import ask
 from rewind_nb.demo.tools import check_numbers, group_statistics, load_rows
-from rewind_nb.errors import StepFailure
 
 TRANSITIONS = [
     ("plan", "research"),
@@ -67,7 +66,7 @@ COMPOSE_SHAPE = {"markdown": "the text"}
 
 @action(reads=["question", "task"], writes=["plan"])
 def plan(state: State[Any], model: ChatModel) -> State[Any]:
-    return state.update(plan=ask(model, "plan", PLAN, PLAN_SHAPE, state))
+    return state.update(plan=ask(model, "plan", PLAN, PLAN_SHAPE, state.get_all()))
 
 
 @action(reads=["plan"], writes=["research"])
@@ -86,18 +85,18 @@ def analyse(state: State[Any]) -> State[Any]:
 
 @action(reads=["question", "task", "plan", "research", "analysis"], writes=["critique"])
 def critique(state: State[Any], model: ChatModel) -> State[Any]:
-    return state.update(critique=ask(model, "critique", CRITIQUE, CRITIQUE_SHAPE, state))
+    return state.update(critique=ask(model, "critique", CRITIQUE, CRITIQUE_SHAPE, state.get_all()))
 
 
 @action(reads=["question", "task", "plan", "analysis", "critique"], writes=["claims"])
 def revise(state: State[Any], model: ChatModel) -> State[Any]:
-    revised = ask(model, "revise", REVISE, REVISE_SHAPE, state)
+    revised = ask(model, "revise", REVISE, REVISE_SHAPE, state.get_all())
     return state.update(claims=revised["claims"])
 
 
 @action(reads=["question", "task", "plan", "analysis", "critique", "claims"], writes=["text"])
 def compose(state: State[Any], model: ChatModel) -> State[Any]:
-    composed = ask(model, "compose", COMPOSE, COMPOSE_SHAPE, state)
+    composed = ask(model, "compose", COMPOSE, COMPOSE_SHAPE, state.get_all())
     return state.update(text=composed["markdown"])
 
 
@@ -113,40 +112,3 @@ def publish(state: State[Any]) -> State[Any]:
     page = f"# {task['title']}\n\n{text.strip()}\n\nSource: {task['source']}.\n"
     written = artifact(f"{task['id']}.md", page)
     return state.update(published={"artifact": written.name, "sha256": written.sha256})
-
-
-def ask(
-    model: ChatModel, step: str, instruction: str, shape: dict[str, Any], state: State[Any]
-) -> dict[str, Any]:
-    """Ask a model about the whole state; an answer of another shape fails the step."""
-    prompt = (
-        f"{instruction}\n\nAnswer with one JSON object of this shape:\n{json.dumps(shape)}"
-        f"\n\nThe state, as JSON:\n{json.dumps(state.get_all())}"
-    )
-    reply = model.chat(prompt, step=step)
-    answer = reply.json()
-    wrong = misfit(answer, shape, "answer")
-    if wrong:
-        message = f"the model's {wrong}. Run the step again, or ask another model."
-        raise StepFailure(step, message, raw=reply.text)
-    return {key: answer[key] for key in shape}
-
-
-def misfit(value: Any, shape: Any, name: str) -> str | None:
-    """Say where a value is not of the shape, or None where it is.
-
-    Example:
-        >>> misfit({"claims": ["yes", 2]}, {"claims": ["a sentence"]}, "answer")
-        'answer.claims[1] is 2, not text'
-    """
-    if isinstance(shape, str):
-        return None if isinstance(value, str) and value else f"{name} is {value!r:.80}, not text"
-    if not isinstance(value, type(shape)):
-        return f"{name} is {value!r:.80}, not a {type(shape).__name__}"
-    if isinstance(shape, list):
-        if not value and not shape[0].endswith("or none"):
-            return f"{name} is empty"
-        parts = [(item, shape[0], f"{name}[{i}]") for i, item in enumerate(value)]
-    else:
-        parts = [(value.get(key), shape[key], f"{name}.{key}") for key in shape]
-    return next(filter(None, (misfit(*part) for part in parts)), None)

@@ -1,4 +1,4 @@
-"""The example told in a terminal: record, fork, diff, replay, and where it all is.
+"""The first example told in a terminal: record, fork, diff, replay, and where it all is.
 
 `tell` says its lines through a function it is given, as they come, for a real provider
 takes its time. `workspace` decides where the runs and pages go.
@@ -13,6 +13,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from burr.core import Application
 
 from rewind_nb._proof import Proof
 from rewind_nb._rewind import Rewind
@@ -20,12 +23,40 @@ from rewind_nb._run import Run
 from rewind_nb._secrets import safe_url
 from rewind_nb._text import diff_text, run_text
 from rewind_nb.capture.chat import ChatModel
-from rewind_nb.demo import HALT_AFTER, INPUTS
+from rewind_nb.demo import HALT_AFTER, INPUTS, build, default_model, find_task
 from rewind_nb.demo.offline import BASE_URL
 from rewind_nb.demo.verify import NODE, edit_of
 
 ARTIFACT_DIR = "REWIND_ARTIFACT_DIR"
 NOTEBOOK = Path("notebooks") / "01_quickstart.ipynb"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """An example, and how it is told.
+
+    Attributes:
+        title: what it is about, in a line.
+        tell: runs it on a Rewind of `app`, says what came of it and returns a proof.
+        notebook: which shows the same, in a checkout.
+    """
+
+    title: str
+    model: ChatModel
+    app: Application[Any]
+    tell: Callable[[Rewind, Callable[[str], object]], Proof]
+    notebook: Path
+
+
+def table_story(task: str) -> Story:
+    """The first example, on one of its tasks.
+
+    Raises:
+        ConfigError: there is no such task.
+    """
+    chosen, model = find_task(task), default_model()
+    title = f"{chosen.title}: {chosen.question}"
+    return Story(title, model, build(task, model=model), tell, NOTEBOOK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +136,7 @@ def tell(rw: Rewind, say: Callable[[str], object]) -> Proof:
     return proof
 
 
-def where_to_go(place: Workspace, proof: Proof) -> str:
+def where_to_go(place: Workspace, proof: Proof, notebook: Path) -> str:
     """Where the runs and pages are, and what to open next."""
     lines = [
         "",
@@ -113,8 +144,8 @@ def where_to_go(place: Workspace, proof: Proof) -> str:
         f"Pages:  {place.artifacts}",
     ]
     checkout = Path(__file__).resolve().parents[2]
-    if (checkout / NOTEBOOK).exists():
-        name = NOTEBOOK if checkout == Path.cwd() else checkout / NOTEBOOK
+    if (checkout / notebook).exists():
+        name = notebook if checkout == Path.cwd() else checkout / notebook
         return "\n".join([*lines, f"Next:   open {name} in Jupyter."])
     return "\n".join(
         [

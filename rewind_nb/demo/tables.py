@@ -1,4 +1,4 @@
-"""The tables and tasks of the example, read from `data/`.
+"""The tables, tasks and facts of the examples, read from `data/`.
 
 A wheel carries the folder as `rewind_nb/demo/data/`; a source checkout or an
 editable install has it beside the package. Only the `csv` module is used, so
@@ -69,7 +69,7 @@ def data_folder() -> Path:
 
 def tasks() -> list[Task]:
     """Every task of `data/tasks.json`, in its order."""
-    return [Task(**fields) for fields in json.loads(_text("tasks.json"))]
+    return [Task(**fields) for fields in read_json("tasks")]
 
 
 def find_task(name: str) -> Task:
@@ -92,6 +92,11 @@ def tables() -> list[str]:
 def read_table(name: str) -> list[dict[str, str]]:
     """The rows of one of `tables()`, every cell as text."""
     return list(csv.DictReader(_text(f"{name}.csv").splitlines()))
+
+
+def read_json(name: str) -> Any:
+    """The content of one of the JSON files, named without its suffix."""
+    return json.loads(_text(f"{name}.json"))
 
 
 def _text(name: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from rewind_nb import _codec, _path
 from rewind_nb._compare import Diff
+from rewind_nb._describe import error_line, notes_on, said
 from rewind_nb._outcome import step_hash
 from rewind_nb._proof import Proof
 from rewind_nb._rewind import Rewind
@@ -105,8 +106,8 @@ def verify_task(task: str, store: Store, model: ChatModel | None = None) -> Iter
     try:
         evidence = gather(task, store, model)
     except Exception as error:  # noqa: BLE001  (a step may raise anything; the next task still runs)
-        said = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        yield Finding("the pipeline runs, forks and replays", False, said)
+        words = "; ".join([said(error), *notes_on(error)])
+        yield Finding("the pipeline runs, forks and replays", False, words)
         return
     for check in CHECKS:
         yield judge(check, evidence)
@@ -148,7 +149,7 @@ def judge(check: Check, evidence: Evidence) -> Finding:
     try:
         return Finding(what, *check(evidence))
     except (RewindError, OSError, LookupError, ValueError) as error:
-        return Finding(what, False, f"{type(error).__name__}: {error}")
+        return Finding(what, False, error_line(error))
 
 
 # -- the checks --------------------------------------------------------------------------
