@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rewind_nb._describe import short
+from rewind_nb._answering import is_other_model
+from rewind_nb._counterpart import Place
+from rewind_nb._describe import displayed
+from rewind_nb._live import Asking
 from rewind_nb._model import CallKind, CallRow, ErrorInfo, Source, Usage
+from rewind_nb._secrets import redact
 from rewind_nb._store import Store
 
 
@@ -19,9 +23,11 @@ class Call:
         replayed_from: the recorded call it was played back from.
     """
 
-    def __init__(self, store: Store, row: CallRow) -> None:
+    def __init__(self, store: Store, row: CallRow, place: Place) -> None:
+        """*place* is that of its step."""
         self._store = store
         self._row = row
+        self._place = place
         self.index = row.idx
         self.kind: CallKind = row.kind
         self.name = row.name
@@ -61,12 +67,23 @@ class Call:
         """The text of a model answer."""
         from rewind_nb.capture import _overrides
 
-        return _overrides.answer_text(self._store, self._row) if self.kind == "model" else None
+        if self.kind != "model":
+            return None
+        text = _overrides.answer_text(self._store, self._row)
+        return text and redact(text)  # the chunks of a stream may spell what none of them holds
+
+    @property
+    def reason(self) -> str | None:
+        """Why a fork made it live: the fields that differ from its parent's call there.
+
+        None for one that was played back, and for every call of a recorded run.
+        """
+        return Asking(self._store).reason(self._place, self._row)
 
     @property
     def mismatched_model(self) -> bool:
-        """Whether another model answered than was asked."""
-        return bool(self.model and self.answered_by and self.model != self.answered_by)
+        """Whether another model answered than was asked; a dated snapshot is no other."""
+        return is_other_model(self.model, self.answered_by)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about it as plain values."""
@@ -79,13 +96,15 @@ class Call:
             "usage": None if self.usage is None else self.usage.to_dict(),
             "sample": self.sample,
             "latency_s": self.latency_s,
+            "reason": self.reason,
             "replayed_from": self.replayed_from,
         }
 
     def __repr__(self) -> str:
-        model = f" {short(self.model)[1:-1]}" if self.model else ""
-        other = f" answered by {short(self.answered_by)[1:-1]}" if self.mismatched_model else ""
-        return f"<Call {self.index} {self.kind}{model}{other}, {self.status}, {self.source}>"
+        what = self.model or self.name  # of a tool, a clock, a request
+        other = f" answered by {self.answered_by}" if self.mismatched_model else ""
+        told = f"{self.index} {self.kind} {what}{other}, {self.status}, {self.source}"
+        return displayed(f"<Call {told}>")
 
 
 def vars_of(error: ErrorInfo) -> dict[str, Any]:

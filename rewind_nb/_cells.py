@@ -18,12 +18,13 @@ from rewind_nb._store import Content, Store
 class Cell:
     """One value of the state, loaded from the store when it is first needed."""
 
-    __slots__ = ("_data", "_store", "hash")
+    __slots__ = ("_data", "_store", "hash", "path")
 
     def __init__(
-        self, digest: str, *, data: bytes | None = None, store: Store | None = None
+        self, digest: str, *, data: bytes | None = None, store: Store | None = None, path: str = ""
     ) -> None:
         self.hash = digest
+        self.path = path
         self._data = data
         self._store = store
 
@@ -35,7 +36,7 @@ class Cell:
             NotEncodableError: naming the path.
         """
         data = _codec.encode(value, path=path)
-        return cls(_codec.digest(data), data=data)
+        return cls(_codec.digest(data), data=data, path=path)
 
     @property
     def content(self) -> Content:
@@ -43,7 +44,7 @@ class Cell:
         if self._data is None:
             assert self._store is not None  # noqa: S101  (one of the two is always given)
             self._data = self._store.content(self.hash).data
-        return Content(self.hash, self._data)
+        return Content(self.hash, self._data, self.path)
 
     @property
     def loaded(self) -> bool:
@@ -66,7 +67,7 @@ Cells = Mapping[str, Cell]
 
 def cells_of(manifest: Manifest, store: Store) -> dict[str, Cell]:
     """The cells of a recorded state, in its order."""
-    return {key: Cell(digest, store=store) for key, digest in manifest}
+    return {key: Cell(digest, store=store, path=key) for key, digest in manifest}
 
 
 def manifest_of(cells: Cells) -> Manifest:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rewind_nb._describe import short
+from rewind_nb._contrast import contrast
+from rewind_nb._describe import displayed
 from rewind_nb._label import address, label
 
 
@@ -41,6 +42,9 @@ class Divergence:
         """The step in words."""
         return label(self.seq, self.action, self.visit, self.lane)
 
+    def __repr__(self) -> str:
+        return f"<Divergence {self}>"
+
     def __str__(self) -> str:
-        values = f": {short(self.before)} -> {short(self.after)}" if self.path else ""
-        return f"{self.label} {self.path}{values}. {self.why}"
+        values = f": {' -> '.join(contrast(self.before, self.after))}" if self.path else ""
+        return displayed(f"{self.label} {self.path}{values}. {self.why}")

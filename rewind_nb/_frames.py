@@ -1,10 +1,11 @@
-"""Runs, steps, calls, fields and changes as frames, and a run as a graph.
+"""Runs, steps, calls, fields, changes and reasons as frames.
 
 Every frame has the columns of its constant, in that order and of exactly that dtype, also
 when it is empty or a column holds nothing but unknowns. Integers that may be unknown are
 ``Int64`` (unknown: ``<NA>``), text is ``string[python]`` (pandas' own storage: Arrow's
 cannot hold every Python string), seconds are ``float64`` (unknown: NaN), moments are UTC
-to the microsecond. A total with an unknown part is unknown.
+to the microsecond. A total with an unknown part is unknown. Only a column of counts one of
+which is beyond 64 bits, as a provider may claim, is ``object``.
 
 A step with tasks is followed by their steps, which say in `task` where they are. The frames
 of a store list whole trajectories: a step that a fork inherits has a row under its own run
@@ -16,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -26,14 +26,12 @@ from rewind_nb import _codec
 from rewind_nb._codec._reread import Pool
 from rewind_nb._compare import Diff
 from rewind_nb._leaves import Known, leaves
+from rewind_nb._live import Asking
 from rewind_nb._model import CallRow, ErrorInfo, Usage
 from rewind_nb._path import join
 from rewind_nb._run import Run, Step
 from rewind_nb._store import _read
 from rewind_nb._store._nodes import Nodes
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 TEXT, COUNT, WHOLE, SECONDS, MOMENT, ANY = map(
     pd.api.types.pandas_dtype,
@@ -103,6 +101,7 @@ CALL_COLUMNS: Columns = {
     "sample": WHOLE,  # n-th identical request, from 0
     "epoch": WHOLE,  # which draw of it
     "error_type": TEXT,
+    "reason": TEXT,  # why a fork made it live
 }
 """One row per call, in branch order within its step."""
 
@@ -118,6 +117,17 @@ FIELD_COLUMNS: Columns = {
 }
 """One row per leaf of what a step wrote. Paths are those of a diff."""
 
+EXPLAIN_COLUMNS: Columns = {
+    "seq": WHOLE,
+    "action": TEXT,
+    "visit": WHOLE,
+    "task": TEXT,  # the one it is in, such as "map:1[0]/"; "" for the run's own
+    "source": TEXT,
+    "reason": TEXT,  # in few words
+    "because": TEXT,  # exactly: which field, changed by which step
+}
+"""One row per step of a fork and its tasks."""
+
 CHANGE_COLUMNS: Columns = {
     "seq": WHOLE,
     "action": TEXT,
@@ -126,7 +136,7 @@ CHANGE_COLUMNS: Columns = {
     "path": TEXT,
     "before": ANY,  # MISSING where there was none
     "after": ANY,
-    "kind": TEXT,  # changed, added, removed, type, order
+    "kind": TEXT,  # changed, added, removed, type, order; how a step ended that has no value
     "cause": TEXT,
 }
 """One row per field that differs between two runs."""
@@ -174,6 +184,18 @@ def fields_df(runs: Iterable[Run]) -> pd.DataFrame:
     return _frame((row for run in runs for row in _field_rows(run)), FIELD_COLUMNS)
 
 
+def explain_df(run: Run) -> pd.DataFrame:
+    """One row per step of a run and its tasks; columns in `EXPLAIN_COLUMNS`.
+
+    Example:
+        >>> explain_df(fork).reason[3]  # doctest: +SKIP
+        'nothing it read changed'
+    """
+    because = run.explanation.of
+    rows = ((*_PLACE(s), s.source, s.reason, because(s)) for s in run.walk())
+    return _frame(rows, EXPLAIN_COLUMNS)
+
+
 def changes_df(diff: Diff) -> pd.DataFrame:
     """One row per change of a diff; columns in `CHANGE_COLUMNS`.
 
@@ -184,39 +206,6 @@ def changes_df(diff: Diff) -> pd.DataFrame:
     return _frame(map(_CHANGE, diff.changes), CHANGE_COLUMNS)
 
 
-def run_graph(run: Run) -> nx.MultiDiGraph[int]:
-    """The executed steps: a node per step keyed by seq, an edge per transition taken.
-
-    Nodes carry action, visit, source, status, started_at (UTC), duration_s, input_tokens,
-    output_tokens, total_tokens, live_calls, played_calls, hash, error_type and tasks, how
-    many it has; edges `condition`.
-
-    Example:
-        >>> run_graph(run).nodes[0]["action"]  # doctest: +SKIP
-        'plan'
-    """
-    import networkx as nx
-
-    graph: nx.MultiDiGraph[int] = nx.MultiDiGraph(run_id=run.id)
-    for step in run.steps:
-        graph.add_node(step.seq, **_node(step))
-    for step, following in pairwise(run.steps):
-        graph.add_edge(step.seq, following.seq, condition=(step.transition or {}).get("condition"))
-    return graph
-
-
-def _node(step: Step) -> dict[str, Any]:
-    names = ("action", "visit", "source", "status", "duration_s", "live_calls", "played_calls")
-    return {
-        **{name: getattr(step, name) for name in (*names, "hash")},
-        **dict(zip(TOKENS, _tokens(step.usage), strict=True)),
-        "started_at": _moment(step.started_at),
-        "error_type": _error_type(step.error),
-        "tasks": len(step.tasks),
-    }
-
-
-TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 _PLACE = attrgetter("seq", "action", "visit", "path")
 _CHANGE = attrgetter(*({"task": "lane"}.get(name, name) for name in CHANGE_COLUMNS))
 _CALL = attrgetter("idx", "kind", "name", "model", "answered_by", "source", "status")
@@ -244,9 +233,10 @@ def _call_rows(run: Run) -> Iterator[Row]:
     steps = list(run.walk())
     # on one connection: taking one per step costs more than the query
     found = run.store.read(lambda c: [_read.call_rows(c, step.executed_key) for step in steps])
+    asking = Asking(run.store)
     for step, calls in zip(steps, found, strict=True):
         for call in calls:
-            yield (run.id, *_PLACE(step), *_call(call))
+            yield (run.id, *_PLACE(step), *_call(call), asking.reason(step.place, call))
 
 
 def _call(call: CallRow) -> Row:
@@ -269,8 +259,15 @@ def _frame(rows: Iterable[Row], columns: Columns) -> pd.DataFrame:
     listed = list(rows)
     named = enumerate(columns.items())
     return pd.DataFrame(
-        {name: pd.Series([row[i] for row in listed], dtype=kind) for i, (name, kind) in named}
+        {name: _column([row[i] for row in listed], kind) for i, (name, kind) in named}
     )
+
+
+def _column(values: list[Any], kind: Any) -> Any:
+    try:
+        return pd.Series(values, dtype=kind)
+    except OverflowError:
+        return pd.Series(values, dtype=ANY)
 
 
 def _moment(seconds: float) -> datetime:

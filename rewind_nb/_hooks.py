@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from rewind_nb._describe import said
 from rewind_nb._model import Event
 from rewind_nb._secrets import redact
 
@@ -50,7 +51,7 @@ class Hooks:
 
     def note(self, event: Event, error: Exception) -> None:
         """Remember that a hook raised."""
-        problem = redact(f"a hook raised {type(error).__name__} on {event.name}: {error}")
+        problem = redact(f"a hook raised {type(error).__name__} on {event.name}: {said(error)}")
         if problem not in self.problems and len(self.problems) < SHOWN:
             self.problems.append(problem)
 

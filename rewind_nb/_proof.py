@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rewind_nb._describe import plural
+from rewind_nb._describe import displayed, plural
 from rewind_nb._divergence import Divergence
 from rewind_nb._run import Run
 from rewind_nb.errors import ReplayDivergedError
@@ -90,7 +90,8 @@ class Proof:
             text += f", code changed since: {', '.join(self.code_changed)}"
         if self.uncaptured:
             text += f", not captured: {', '.join(self.uncaptured)}"
-        return f"{text}; first difference: {self.divergence}>" if self.divergence else f"{text}>"
+        first = f"; first difference: {self.divergence}" if self.divergence else ""
+        return displayed(f"{text}{first}>")
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html

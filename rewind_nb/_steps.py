@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from rewind_nb._call import Call, vars_of
+from rewind_nb._counterpart import Place
+from rewind_nb._describe import displayed
 from rewind_nb._label import address, label
 from rewind_nb._lane import lanes_of
 from rewind_nb._model import ErrorInfo, Source, StepRow, Usage
@@ -45,6 +47,7 @@ class Step:
         source: Source,
         outer: Step | None = None,
         lanes: Lanes | None = None,
+        reason: str | None = None,
     ) -> None:
         """*lanes*: those of every task in the attempt it is of, where they were read already."""
         self.store = store
@@ -65,10 +68,11 @@ class Step:
         self.usage: Usage | None = row.usage
         self.live_calls = row.live_calls
         self.played_calls = row.played_calls
-        self.reason = row.reason
+        self.reason = reason or row.reason
         self.override = row.override
         self.outer = outer
         self._lanes = lanes
+        self._attempts: dict[tuple[str, int], Lanes] = {}  # of a top-level step, once read
 
     @property
     def key(self) -> _read.StepKey:
@@ -89,6 +93,11 @@ class Step:
     def top(self) -> Step:
         """The step of the run itself that it is, or is inside of."""
         return self if self.outer is None else self.outer.top
+
+    @property
+    def place(self) -> Place:
+        """Where it stands, as its counterpart in another run is looked up."""
+        return Place(self.path, self.action, self.visit, (self.top.action, self.top.visit))
 
     @property
     def address(self) -> str:
@@ -121,6 +130,7 @@ class Step:
                     shown or row.source,
                     self,
                     lanes,
+                    self.reason if shown else None,
                 )
                 for row in lanes[path]
             )
@@ -132,10 +142,15 @@ class Step:
         if self._lanes is not None and self.row.origin is None:
             return self._lanes
         run_id, _, _, attempt = self.executed_key
-        lanes: Lanes = {}
-        for row in self.store.read(_read_tasks.steps_inside, run_id, attempt, self.address):
-            lanes.setdefault(row.path, []).append(row)
-        return lanes
+        return self.top.lanes_in(run_id, attempt)
+
+    def lanes_in(self, run_id: str, attempt: int) -> Lanes:
+        """The tasks in another attempt at it; read once, for all the steps inside it."""
+        if (run_id, attempt) not in self._attempts:
+            lanes = self._attempts[run_id, attempt] = {}
+            for row in self.store.read(_read_tasks.steps_inside, run_id, attempt, self.address):
+                lanes.setdefault(row.path, []).append(row)
+        return self._attempts[run_id, attempt]
 
     def inside(self) -> Iterator[Step]:
         """Every step of its tasks, however deep, outer ones first."""
@@ -167,12 +182,12 @@ class Step:
     @property
     def uncaptured(self) -> tuple[str, ...]:
         """Where something went that was not recorded: ``host:port``, a command."""
-        return self.executed_row.uncaptured
+        return self.row.uncaptured
 
     @property
     def stream(self) -> tuple[Any, ...] | None:
         """The chunks a streaming action put out, None for one that does not stream."""
-        stream = self.executed_row.stream
+        stream = self.row.stream
         return None if stream is None else tuple(self.store.value(stream))
 
     @cached_property
@@ -199,12 +214,12 @@ class Step:
     @property
     def reads(self) -> dict[str, Any]:
         """The state it was seen to read. Keys seen to be absent are in `absent`."""
-        return {k: self.store.value(h) for k, h in self.executed_row.reads if h is not None}
+        return {k: self.store.value(h) for k, h in self.row.reads if h is not None}
 
     @property
     def absent(self) -> tuple[str, ...]:
         """The keys it looked for and did not find."""
-        return tuple(k for k, h in self.executed_row.reads if h is None)
+        return tuple(k for k, h in self.row.reads if h is None)
 
     @property
     def writes(self) -> dict[str, Any]:
@@ -225,7 +240,7 @@ class Step:
     def calls(self) -> tuple[Call, ...]:
         """Its calls in branch order."""
         rows = self.store.read(_read.call_rows, self.executed_key)
-        return tuple(Call(self.store, row) for row in rows)
+        return tuple(Call(self.store, row, self.place) for row in rows)
 
     @property
     def transition(self) -> dict[str, Any] | None:
@@ -266,7 +281,8 @@ class Step:
         failed = f", {self.error.type}: {self.error.message!r}" if self.error else ""
         visit = f" (visit {self.visit})" if self.visit > 1 else ""
         within = f" in {self.path}" if self.path else ""
-        return f"<Step {self.seq} {self.action!r}{visit}{within}, {self.status}, {self.source}{failed}>"
+        told = f"{self.seq} {self.action!r}{visit}{within}, {self.status}, {self.source}{failed}"
+        return displayed(f"<Step {told}>")
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html

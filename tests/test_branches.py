@@ -284,6 +284,7 @@ LOOPS = [nesting, own_contexts_and_loops, handing_over]  # each with a loop of i
 SELDOM = [completing, any_io, own_contexts, own_contexts_and_loops, one_context, handing_over]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "recordings"), [*((k, 20) for k in OFTEN), *((k, 6) for k in SELDOM)]
 )

@@ -521,11 +521,15 @@ def free_port():
 
 def test_a_dead_endpoint_fails_at_once_with_the_transport_error_attached(mode, naps):
     port = free_port()
-    model = ChatModel(f"http://127.0.0.1:{port}/v1", "toy", CANARY)
+    model = ChatModel(f"http://127.0.0.1:{port}/v1?api-version=2", "toy", CANARY)
     with pytest.raises(ProviderUnreachableError, match="no connection") as caught:
         ask(mode, model, "x")
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
     assert caught.value.cause.startswith("httpx.ConnectError")
-    assert str(port) not in str(caught.value)
+    assert "at http://127.0.0.1:*/v1/chat/completions could" in str(caught.value)
+    assert str(port) not in str(caught.value)  # with which a replay would fail otherwise
+    assert caught.value.url == url
+    assert any(f"(tried {url})" in note for note in caught.value.__notes__)
     assert naps == []
     assert_clean(caught.value)
 

@@ -575,6 +575,7 @@ hostile = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @settings(thorough, max_examples=2000)
 @given(hostile)
 def test_hostile_trees_never_escape_as_another_error(tree):

@@ -662,6 +662,7 @@ def walk(tree):
             yield from walk(tree[key])
 
 
+@pytest.mark.thorough
 @settings(thorough, max_examples=1500)
 @given(mutated())
 def test_mutated_trees_never_escape_as_another_error(tree):

@@ -173,7 +173,7 @@ def test_a_step_frame_has_a_row_per_step_that_says_what_the_step_says(recorded):
 
 def test_an_inherited_step_has_a_row_in_each_run_and_one_executor(store):
     rw, run = RECORDERS["loop"](store)
-    fork = rw.fork(run, at=2)
+    fork = rw.fork(run, at=2, reuse="none")
     frame = store.steps_df()
     first = frame[frame.seq == 0]
 
@@ -218,7 +218,7 @@ def test_a_run_frame_says_where_each_run_came_from_and_what_it_replaced(store):
 
 def test_a_run_frame_counts_own_steps_and_own_calls_only(store):
     rw, run = RECORDERS["async"](store)
-    fork = rw.fork(run, at="choose")
+    fork = rw.fork(run, at="choose", reuse="none")
     row = store.runs_df().set_index("id").loc[fork.id]
 
     assert (row.steps, row.own_steps) == (len(run), 1)

@@ -273,6 +273,7 @@ def test_a_secret_that_was_registered_later_is_not_shown(store):
 # -- every page is bounded -------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("piece", "size"),
     [

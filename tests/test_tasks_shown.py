@@ -349,10 +349,13 @@ def test_a_step_on_another_way_through_a_task_is_told_by_what_led_there(loop):
     rw, run = loop
     fork = rw.fork(run, "shorten", patch={"words[0]": "x"})
     diff = rw.diff(run, fork)
+    parted = (
+        "the runs took different paths after step each:2[0]/search:1, whose conditions read 'found'"
+    )
 
     assert {(c.address, c.kind, c.cause) for c in diff.changes if c.path == "@step"} == {
-        ("each:2[0]/grade:1", "removed", "the runs took different paths"),
-        ("each:2[0]/skip:1", "added", "the runs took different paths"),
+        ("each:2[0]/grade:1", "removed", parted),
+        ("each:2[0]/skip:1", "added", parted),
     }
     assert [
         ("shorten:1", "words"),
@@ -684,10 +687,10 @@ def test_calls_in_tasks_that_another_model_answered_are_told_together(store):
         ).run()
 
     assert rw.diff(run, other).mismatched_models == (
-        "3 calls in tasks of step 0 'each': asked toy, answered by other",
+        "asked toy, answered by other: 3 calls in tasks of step 0 'each'",
     )
     assert rw.diff(run, one).mismatched_models == (
-        "step each:1[0]/act:1: asked toy, answered by other",
+        "asked toy, answered by other: step each:1[0]/act:1",
     )
 
 
@@ -886,7 +889,7 @@ def test_the_row_of_a_run_counts_each_call_in_its_tasks_once(store, monkeypatch)
     with fp.FakeProvider(then=fp.completion("hello")) as site:
         rw = Rewind(asking_app(site), store=store, cache="refresh")
         run = rw.run()
-        inner = rw.fork(run, run["each"].tasks["1"][1], output={"n": "other"}, cache="auto")
+        inner = rw.fork(run, run["each"].tasks["1"][1], output={"n": "other"}, cache="auto", reuse="none")
         monkeypatch.setattr(Broken, "now", True)
         with pytest.raises(ValueError):
             rw.run()
@@ -928,7 +931,7 @@ def test_what_a_put_in_step_with_tasks_had_cost_is_not_charged_again(store):
         )
         rw = Rewind(app, store=store)
         run = rw.run()
-        fork = rw.fork(run, run["cities"].tasks["1"][1], output={"n": 2})
+        fork = rw.fork(run, run["cities"].tasks["1"][1], output={"n": 2}, reuse="none")
 
     shared = fork["cities"].tasks["1"][0]
     assert (shared.source, shared.tasks["app-0"][0].source) == ("inherited", "inherited")
@@ -1004,7 +1007,7 @@ def test_the_text_marks_the_task_that_a_fork_starts_in_and_what_it_shares(inside
     lines = [line for line in run_text(fork).splitlines() if "inherited, override" in line]
 
     assert [line[2] for line in lines] == [">"]
-    assert "      1 step inherited: before the fork point" in run_text(fork).splitlines()
+    assert "      1 step in its tasks inherited: before the fork point" in run_text(fork).splitlines()
 
 
 def test_a_failed_task_is_marked_and_one_that_failed_unseen_shows_its_error(store, monkeypatch):
@@ -1079,9 +1082,9 @@ def test_the_page_of_a_run_shows_the_tasks_inside_their_step(inside):
 
     assert "5 tasks ✓ complete" in page
     assert "3 ▼ fork ↑ search → ✎ grade inherited, override" in page
-    assert "1 step inherited: before the fork point" in page
+    assert "1 step in its tasks inherited: before the fork point" in page
     assert "20 more in tasks" in page
-    assert "4 played" in page
+    assert "8 steps in its tasks reused: nothing it read changed" in page
 
 
 def test_the_page_of_a_step_shows_each_task_with_its_steps(inside):

@@ -18,10 +18,10 @@ from rewind_nb._text import (
     diff_text,
     forest,
     run_text,
-    shared_start,
     tree_text,
     visible,
 )
+from rewind_nb._words import shared_start
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=80)
 HOSTILE = "\x1b[2J\x1b]0;title\x07\r\n\u202egnp.exe\u2066\u200b\x00\udcff \u65e5\u672c" * 20
@@ -204,7 +204,7 @@ def test_a_fork_shows_its_origin_its_start_and_what_it_did_not_pay_for(store):
     lines = run_text(fork).splitlines()
 
     assert lines[1].strip() == f"fork of {run.id} at 1 'count': replace n = 9"
-    marks = [line[2] for line in lines[3 : 3 + len(fork)]]
+    marks = [line[2] for line in lines[3:] if line[2] != " "]
     assert marks == [".", ">", *["*"] * (len(fork) - 2)]
     assert lines[3].split()[5:7] == ["-", "-"]
 

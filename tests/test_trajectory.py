@@ -158,6 +158,7 @@ def left(state, rule):
     return {k: v for k, v in state.items() if k not in rule["delete"]}
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(
     max_examples=40,

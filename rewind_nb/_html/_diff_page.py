@@ -26,11 +26,11 @@ from rewind_nb._html._parts import (
     step_name,
     title,
 )
-from rewind_nb._html._value import shown
+from rewind_nb._html._value import facing, shown
 from rewind_nb._label import shown as printed
 from rewind_nb._secrets import redact
-from rewind_nb._text import Told, shared_start, told
-from rewind_nb._words import word_diff
+from rewind_nb._text import UNFINISHED, Told, chains, told
+from rewind_nb._words import shared_start, word_diff
 
 if TYPE_CHECKING:
     from rewind_nb._compare import Change, Diff
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["diff_html", "divergence_box", "is_prose", "prose"]
 
 MAX_PROSE = 3_000  # characters of each side that are compared word by word
+MAX_CHAINS = 6
 KEPT = 120  # characters at each end of a stretch that stayed the same
 
 
@@ -67,8 +68,11 @@ def divergence_box(first: Divergence, name: str, only: str | None = None) -> Htm
     step = join(tag("b", name), ": step ", step_name(first), " ")
     where = join(step, mono(first.path) if only is None else f"only in {only}")
     both = first.before, first.after
-    words = [prose(*both)] if all(map(is_prose, both)) else [shown(both[0]), " → ", shown(both[1])]
-    values = tag("div", *words, class_="rw-line")
+    if all(map(is_prose, both)):
+        values = tag("div", prose(*both), class_="rw-line")
+    else:
+        old, new = facing(*both)
+        values = tag("div", old, " → ", new, class_="rw-line")
     why = tag("div", "cause: ", text(first.why, 1_000), class_="rw-line")
     differs = first.path and only is None
     return tag("div", where, values if differs else None, why, class_="rw-box rw-warn")
@@ -127,11 +131,23 @@ def _change_rows(diff: Diff) -> Iterator[Html]:
         side = only_side(one.change)
         if heading != (heading := (one.change.address, one.change.cause)) or side:
             cause = tag("span", " cause: ", text(one.change.cause, 400), class_="rw-dim")
+            led = _chains(diff, one)
             only = tag("td", chip(*ONLY[side])) if side else None
-            cells = tag("td", _heading(one), cause, colspan=3 if side else 4)
+            cells = tag("td", _heading(one), cause, led, colspan=3 if side else 4)
             yield tag("tr", cells, only, class_="rw-group")
         if not side:
             yield _change(one.change)
+
+
+def _chains(diff: Diff, one: Told) -> Html | None:
+    """The chains from several first causes."""
+    listed = chains(diff, one)
+    words: list[Child] = []
+    for chain in listed[:MAX_CHAINS]:
+        words += ["; " if words else "", mono(" → ".join(chain), 300)]
+    if len(listed) > MAX_CHAINS:
+        words.append(f"; {len(listed) - MAX_CHAINS} more in diff.why")
+    return tag("div", "chains: ", *words, class_="rw-dim") if words else None
 
 
 def _heading(one: Told) -> Html:
@@ -142,14 +158,14 @@ def _heading(one: Told) -> Html:
 
 
 def _change(change: Change) -> Html:
-    sign, colour = KINDS.get(change.kind, KINDS["changed"])
-    kind = chip(change.kind, sign, colour)
+    kind = chip(UNFINISHED.get(change.kind, change.kind), *KINDS[change.kind])
     path = tag("div", mono(change.path, 160), class_="rw-path")
     both = change.before, change.after
     if all(map(is_prose, both)):
         return tag("tr", tag("td", path), tag("td", prose(*both), colspan=2), tag("td", kind))
-    seen = _file if change.path.startswith("@artifacts[") else shown
-    before, after = (tag("div", seen(value), class_="rw-wide") for value in both)
+    file = change.path.startswith("@artifacts[")
+    sides = map(_file, both) if file else facing(*both)
+    before, after = (tag("div", side, class_="rw-wide") for side in sides)
     return row(path, before, after, kind)
 
 

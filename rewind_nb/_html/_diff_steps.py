@@ -28,6 +28,9 @@ KINDS = {
     "removed": ("-", "bad"),
     "type": ("τ", "override"),
     "order": ("⇅", "cache"),
+    "failed": ("✕", "bad"),
+    "interrupted": ("✂\ufe0e", "warn"),
+    "open": ("▸", "warn"),
 }
 ONLY = {"before": ("only before", *KINDS["removed"]), "after": ("only after", *KINDS["added"])}
 

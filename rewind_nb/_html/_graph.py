@@ -2,7 +2,8 @@
 
 A run that loops visits an action again, so its steps are drawn in one box with a sign per
 visit, and the transition back is a line in a lane below. Boxes stand in layers from left to
-right (`_layout`). Nothing is referred to by id or URL: arrow heads are drawn as triangles.
+right (`_layout`). The boxes of a fork show by their frames what it did about each step.
+Nothing is referred to by id or URL: arrow heads are drawn as triangles.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rewind_nb._html._markup import Child, Html, join, note, tag
-from rewind_nb._html._parts import SIGNS, count, seconds, spent
+from rewind_nb._html._parts import count, seconds, signed, spent
 from rewind_nb._layout import Layout, Point, Route, layered
-from rewind_nb._text import clip, columns, visible
+from rewind_nb._text import HOW, clip, columns, how, visible
 
 if TYPE_CHECKING:
     from rewind_nb._run import Run, Step
@@ -25,6 +26,7 @@ MAX_BOXES = 100
 MAX_SIGNS = 9
 MAX_TOLD = 12
 MAX_NAME = 20  # columns
+MAX_WHY = 400  # characters of a reason in a tooltip
 GAP, HEIGHT, PITCH = 26, 46, 64  # pixels
 LEFT, MARGIN = 1, 6
 CORNER = 6
@@ -65,7 +67,8 @@ def graph(run: Run) -> Html:
         _edge(route, taken[route.source, route.target], shown, scale) for route in layout.routes
     ]
     cards = [
-        _card(box, scale.at(layout.positions[name]), scale, fork) for name, box in shown.items()
+        _card(run, box, scale.at(layout.positions[name]), scale, fork)
+        for name, box in shown.items()
     ]
     left_out = len(boxes) - len(shown)
     return join(
@@ -112,24 +115,35 @@ def _path(run: Run) -> tuple[dict[str, _Box], dict[tuple[str, str], list[str]]]:
 # -- boxes ----------------------------------------------------------------------------
 
 
-def _card(box: _Box, centre: tuple[float, float], scale: _Scale, fork: int | None) -> Html:
+def _card(
+    run: Run, box: _Box, centre: tuple[float, float], scale: _Scale, fork: int | None
+) -> Html:
     x, y = round(centre[0] - scale.width / 2, 1), round(centre[1] - HEIGHT / 2, 1)
-    last = box.steps[-1] if box.steps else None
-    look = "next" if last is None else "failed" if last.status == "failed" else last.source
+    forks = run.kind == "fork"
+    told = _most(box) if forks and box.steps else box.steps[-1] if box.steps else None
+    look = "next" if told is None else "failed" if box.steps[-1].status == "failed" else told.source
+    frame_class = f"rw-card rw-card-{look}"
+    if forks and told is not None and look != "failed":
+        frame_class += f" rw-how-{how(told)}"
     frame = {"x": x, "y": y, "width": scale.width, "height": HEIGHT, "rx": 5}
     bar = tag("rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="rw-bar")
     forked = fork is not None and any(step.seq == fork for step in box.steps)
     return tag(
         "g",
-        tag("title", _tooltip(box)),
+        tag("title", _tooltip(run, box)),
         _behind(box, x, y, scale),
-        tag("rect", **frame, class_=f"rw-card rw-card-{look}"),
+        tag("rect", **frame, class_=frame_class),
         bar if box.steps else None,
         tag("text", clip(visible(box.action), MAX_NAME), x=x + 12, y=y + 19),
         tag("text", *_second_line(box), x=x + 12, y=y + 36, class_="rw-small"),
         tag("text", "▼ fork", x=x, y=y - 5, class_="rw-small") if forked else None,
         class_=f"rw-{'bad' if look == 'failed' else look}",
     )
+
+
+def _most(box: _Box) -> Step:
+    """The visit of an action that a fork had most to do with."""
+    return min(box.steps, key=lambda step: HOW.index(how(step)))
 
 
 def _behind(box: _Box, x: float, y: float, scale: _Scale) -> Html | None:
@@ -162,22 +176,28 @@ def _second_line(box: _Box) -> list[Child]:
 def _told_once(step: Step) -> str:
     """The outcome of the only visit, with the number of its tasks."""
     tasks = f", {count(len(step.tasks), 'task')}" if step.tasks else ""
-    return f"{step.source if step.status == 'complete' else step.status}{tasks}"
+    did = how(step) if step.source == "reused" else step.source
+    return f"{did if step.status == 'complete' else step.status}{tasks}"
 
 
 def _sign(step: Step) -> Html:
-    bad = step.status != "complete"
-    sign = "✕" if bad else SIGNS.get(step.source, "?")
-    return tag("tspan", sign, class_=f"rw-sign rw-{'bad' if bad else step.source}")
+    sign, colour = signed(step)
+    return tag("tspan", sign, class_=f"rw-sign rw-{colour}")
 
 
-def _tooltip(box: _Box) -> str:
+def _tooltip(run: Run, box: _Box) -> str:
     more = len(box.steps) - MAX_TOLD
     last = [f"… {more} more visits"] if more > 0 else []
-    return "\n".join([box.action[:200], *map(_told, box.steps[:MAX_TOLD]), *last])
+    told = (line for step in box.steps[:MAX_TOLD] for line in _told(run, step))
+    return "\n".join([box.action[:200], *told, *last])
 
 
-def _told(step: Step) -> str:
+def _told(run: Run, step: Step) -> list[str]:
+    because = run.explanation.of(step)
+    return [_facts(step), *([f"    {because[:MAX_WHY]}"] if because else [])]
+
+
+def _facts(step: Step) -> str:
     return (
         f"step {step.seq}, visit {step.visit}: {step.source}, {step.status}, "
         f"{seconds(step.duration_s)}, {spent(step.total_usage)}, hash {(step.hash or '-')[:12]}"

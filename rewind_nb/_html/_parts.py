@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rewind_nb._html._markup import Child, Html, join, tag, text
 from rewind_nb._html._style import CSS
 from rewind_nb._model import Usage
+from rewind_nb._text import how
 
 if TYPE_CHECKING:
     from rewind_nb._compare import Change
@@ -25,8 +26,10 @@ __all__ = [
     "mono",
     "number",
     "page",
+    "quoting",
     "seconds",
     "sha",
+    "signed",
     "source_chip",
     "spent",
     "status_chip",
@@ -91,9 +94,24 @@ def source_chip(source: str) -> Html:
     return chip(source, SIGNS.get(source, "?"), source if source in SIGNS else "inherited")
 
 
+def signed(step: Step) -> tuple[str, str]:
+    """The sign of what a run did about a step, and the name of its colour."""
+    if step.status != "complete":
+        return "✕", "bad"
+    if how(step) == "converged":
+        return "»", "converged"
+    return SIGNS.get(step.source, "?"), step.source
+
+
 def status_chip(status: str) -> Html:
     """How a run, step or call ended."""
     return chip(status, *_STATUSES.get(status, ("?", "inherited")))
+
+
+def quoting(words: str, limit: int = 300) -> Html:
+    """Words with the names in it, which stand between backticks, in a fixed-width face."""
+    parts = words[:limit].split("`")
+    return join(*(mono(part) if n % 2 else part for n, part in enumerate(parts)))
 
 
 def mono(words: str, limit: int = 300) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,10 @@ from rewind_nb._html._parts import (
     mono,
     number,
     page,
+    quoting,
     seconds,
     sha,
+    signed,
     source_chip,
     spent,
     status_chip,
@@ -26,7 +29,7 @@ from rewind_nb._html._parts import (
     when,
 )
 from rewind_nb._html._tasks import block, calls_of, notes, step_source, tokens_of
-from rewind_nb._text import PAID_ELSEWHERE
+from rewind_nb._text import HOW, PAID_ELSEWHERE, how
 
 if TYPE_CHECKING:
     from rewind_nb._run import Run, Step
@@ -36,6 +39,7 @@ __all__ = ["run_html", "run_line"]
 MAX_ASKING = 400  # steps whose calls are read for the summary
 MAX_STEPS = 84_000  # characters of markup in the table of steps
 MAX_TASKS = 48_000  # of it for tasks
+MAX_WHY = 1_000  # characters of an exact reason
 
 
 def run_html(run: Run) -> str:
@@ -48,9 +52,11 @@ def run_html(run: Run) -> str:
     return page(
         heading(tag("b", "Run "), mono(run.id), _label(run), status_chip(run.status)),
         run_line(run),
+        _overrides(run),
         _totals(run),
         tag("div", run.note, class_="rw-box rw-warn") if run.note else None,
         graph(run),
+        _legend(run),
         _steps(run),
         _calls(run),
         _artifacts(run),
@@ -67,6 +73,16 @@ def run_line(run: Run) -> Html | None:
     if run.kind == "fork":
         said += [": ", tag("b", text(run.override_words, 300))]
     return tag("div", *said, class_="rw-line")
+
+
+def _overrides(run: Run) -> Html | None:
+    """What came of the overrides of a fork, where their words do not say it."""
+    said = [
+        tag("div", quoting(given.outcome), f", by {given.step}" if given.step else None)
+        for given in run.consumed
+        if given.telling
+    ]
+    return tag("div", *said, class_="rw-line rw-dim") if said else None
 
 
 def _label(run: Run) -> Html | None:
@@ -92,6 +108,20 @@ def _totals(run: Run) -> Html:
     )
 
 
+def _legend(run: Run) -> Html | None:
+    """What a fork did about its steps, with the signs of the graph."""
+    if run.kind != "fork":
+        return None
+    counted = Counter((how(step), *signed(step)) for step in run.steps)
+    said = []
+    for did, sign, colour in sorted(counted, key=lambda told: HOW.index(told[0])):
+        words = f"{counted[did, sign, colour]:,} {did}"
+        if did == "executed" and colour != "live":
+            words += ", failed" if colour == "bad" else f", {colour}"
+        said.append(tag("span", tag("i", sign), words, class_=f"rw-{colour}"))
+    return tag("div", *said, class_="rw-legend")
+
+
 # -- steps ----------------------------------------------------------------------------
 
 
@@ -99,7 +129,8 @@ def _steps(run: Run) -> Html | None:
     if not len(run):
         return tag("div", "no step was executed", class_="rw-dim")
     numbers = [number("step"), number("tokens"), number("time")]
-    head = [numbers[0], "action", "source", "calls", *numbers[1:], "wrote", "hash"]
+    reasons = ["why"] if run.kind == "fork" else []
+    head = [numbers[0], "action", "source", *reasons, "calls", *numbers[1:], "wrote", "hash"]
     left_out = f"… more steps than fit; run.steps_df() has all {len(run)}"
     return join(title("Steps"), table(head, _rows(run), left_out, MAX_STEPS))
 
@@ -108,19 +139,20 @@ def _rows(run: Run) -> Iterator[Html]:
     """The rows of the steps, each with its tasks; these have a room that all of them share."""
     room, start = MAX_TASKS, run.forked_step
     for step in run.steps:
-        yield from _step_rows(step)
+        yield from _step_rows(run, step)
         made = block(step, start, room // 2)
         if made is not None:
             room -= len(made)
-            yield tag("tr", tag("td"), tag("td", made, colspan=7))
+            yield _below(run, made)
 
 
-def _step_rows(step: Step) -> Iterator[Html]:
+def _step_rows(run: Run, step: Step) -> Iterator[Html]:
     own = step.source not in PAID_ELSEWHERE
     yield row(
         number(step.seq),
         action_name(step),
         step_source(step),
+        *([_why(run, step)] if run.kind == "fork" else []),
         tag("span", calls_of(step.total_calls) if own else "-", class_="rw-keep"),
         number(tokens_of(step.total_usage) if own else "-"),
         number(seconds(step.duration_s)),
@@ -130,7 +162,22 @@ def _step_rows(step: Step) -> Iterator[Html]:
     error = None if step.error is None else error_box(step.error.type, step.error.message)
     below = [error, *notes(step)]
     if any(below):
-        yield tag("tr", tag("td"), tag("td", *below, colspan=7))
+        yield _below(run, *below)
+
+
+def _below(run: Run, *parts: Child) -> Html:
+    """A row below that of a step."""
+    return tag("tr", tag("td"), tag("td", *parts, colspan=8 if run.kind == "fork" else 7))
+
+
+def _why(run: Run, step: Step) -> Html:
+    """The reason in few words; unfolded, exactly."""
+    reason, because = step.reason or "", run.explanation.of(step)
+    words = quoting(reason)
+    if because is not None and because != reason:
+        exact = tag("div", quoting(because, MAX_WHY), class_="rw-line rw-dim")
+        words = tag("details", tag("summary", words), exact)
+    return tag("div", words, class_="rw-why")
 
 
 # -- calls and artifacts ---------------------------------------------------------------

@@ -18,6 +18,7 @@ from rewind_nb._html._parts import (
     mono,
     number,
     page,
+    quoting,
     seconds,
     sha,
     source_chip,
@@ -59,7 +60,7 @@ def step_html(step: Step) -> str:
         ),
         _facts(step),
         _override(step),
-        tag("div", step.reason, class_="rw-line") if step.reason else None,
+        tag("div", quoting(step.reason), class_="rw-line") if step.reason else None,
         uncaptured(step),
         _error(step),
         _section("Inputs", step.inputs, "step.inputs"),
@@ -227,7 +228,8 @@ def _call(call: Call, name: str) -> Html:
     if call.mismatched_model:
         said += [chip(f"answered by {call.answered_by}", "!", "warn"), " "]
     took = f"{spent(call.usage)}, " if call.kind == "model" else ""
-    said.append(tag("span", f"{took}{seconds(call.latency_s)}", class_="rw-dim"))
+    why = f", {call.reason}" if call.reason else ""
+    said.append(tag("span", f"{took}{seconds(call.latency_s)}{why}", class_="rw-dim"))
     inner = tag("div", *_exchange(call), class_="rw-inner")
     return tag("details", tag("summary", *said), inner)
 

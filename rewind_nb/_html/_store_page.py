@@ -26,7 +26,7 @@ def store_html(store: Store) -> str:
         >>> "no runs yet" in store_html(Store(":memory:"))
         True
     """
-    runs = store.runs()
+    runs = store.runs() if store.exists else []
     newest = runs[-MAX_RUNS:]
     where = "in memory" if store.path is None else str(store.path)
     left = len(runs) - len(newest)

@@ -40,6 +40,8 @@ box-sizing:border-box;text-align:left;overflow-wrap:anywhere}
 .rw .rw-mono{font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace);
 font-size:12px;unicode-bidi:isolate}
 .rw .rw-dim{opacity:.72}
+.rw .rw-why{min-width:130px;max-width:360px}
+.rw .rw-why .rw-mono{overflow-wrap:normal}
 .rw .rw-title{font-weight:600;margin:12px 0 3px}
 .rw .rw-scroll{overflow:auto;max-height:640px;max-width:100%}
 .rw .rw-cut{opacity:.75;font-style:italic}
@@ -83,6 +85,11 @@ background:var(--rw-soft);border-radius:4px;color:inherit;border:0;line-height:1
 .rw svg text{fill:currentColor;stroke:none}
 .rw svg .rw-small{font-weight:400;font-size:11px}
 .rw svg .rw-card{fill:var(--rw-soft);stroke:var(--rw-line)}
+.rw svg .rw-how-executed,.rw svg .rw-how-override{stroke:var(--rw-c);stroke-width:1.6}
+.rw svg .rw-how-converged{stroke:var(--rw-c);stroke-dasharray:5 3}
+.rw svg .rw-how-inherited{fill:none}
+.rw .rw-legend{display:flex;flex-wrap:wrap;gap:4px 14px;margin-top:6px;font-size:12px;opacity:.9}
+.rw .rw-legend i{font-style:normal;color:var(--rw-c);margin-right:4px}
 .rw svg .rw-card-failed{stroke:var(--rw-bad);stroke-width:2}
 .rw svg .rw-card-next{fill:none;stroke-dasharray:4 3;stroke:var(--rw-edge)}
 .rw svg .rw-behind{fill:none;stroke:var(--rw-line);stroke-width:1.3}
@@ -105,5 +112,6 @@ CSS = "".join(
             f".rw .rw-{name}{{--rw-c:var(--rw-{name})}}"
             for name in (*_SOURCES, "bad", "good", "warn")
         ),
+        ".rw .rw-converged{--rw-c:var(--rw-reused)}",
     ]
 ).replace("\n", "")

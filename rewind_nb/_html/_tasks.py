@@ -18,13 +18,14 @@ from rewind_nb._html._parts import (
     error_box,
     mono,
     number,
+    quoting,
     seconds,
     sha,
     source_chip,
     status_chip,
     title,
 )
-from rewind_nb._text import PAID_ELSEWHERE, Task, chosen, tasks_of, unrun
+from rewind_nb._text import PAID_ELSEWHERE, Task, chosen, tasks_of, why, why_inside
 
 if TYPE_CHECKING:
     from rewind_nb._model import Usage
@@ -55,7 +56,7 @@ def block(step: Step, start: Step | None = None, budget: int = MAX_BLOCK) -> Htm
     rows = (made for task in told for made in _rows(task, step, start))
     listed = table(head, rows, f"… more tasks than fit; {_whose(step)} has them all", budget)
     parts = [listed if told else None, _left(step, len(tasks) - len(told))]
-    parts += [tag("div", words, class_="rw-line rw-dim") for words in unrun(step)]
+    parts += [tag("div", quoting(words), class_="rw-line rw-dim") for words in why_inside(step)]
     if len(tasks) <= MAX_OPEN and told:
         return tag("div", _summary(tasks), *parts, class_="rw-inner")
     inner = tag("div", *parts, class_="rw-inner")
@@ -225,12 +226,12 @@ def tokens_of(usage: Usage | None) -> str:
 
 
 def notes(step: Step) -> Iterator[Html]:
-    """What a step put out, why it was not executed, where something went unrecorded."""
+    """What a step put out, why one of a task executed or not, where something went unrecorded."""
     if step.stream is not None:
         words = f"streamed {count(len(step.stream), 'chunk')}"
         yield tag("div", words, class_="rw-line rw-dim")
-    if not step.tasks:
-        yield from (tag("div", words, class_="rw-line rw-dim") for words in unrun(step))
+    if step.path and (words := why(step)):
+        yield tag("div", quoting(words), class_="rw-line rw-dim")
     if (went := uncaptured(step)) is not None:
         yield went
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
+from rewind_nb._contrast import contrast
 from rewind_nb._diff import MISSING
 from rewind_nb._html._markup import Html, join, note, row, table, tag, text
 from rewind_nb._html._parts import mono
 from rewind_nb._secrets import redact
+from rewind_nb._tables import is_table
 from rewind_nb._text import brief
 
-__all__ = ["kind_of", "mapping", "shown"]
+__all__ = ["facing", "kind_of", "mapping", "shown"]
 
 MAX_INLINE = 88
 MAX_VALUE = 3_600
@@ -47,6 +49,30 @@ def shown(value: Any) -> Html:
     if not line.endswith("...") or type(value) not in _BRACKETS:
         return mono(line)
     return _folded(line, _laid_out(value))
+
+
+def facing(before: Any, after: Any) -> tuple[Html, Html]:
+    """Two values that differ, such that it shows where."""
+    if before is MISSING or after is MISSING:
+        return shown(before), shown(after)
+    lines = contrast(before, after, MAX_INLINE)
+    return _facing(before, lines[0]), _facing(after, lines[1])
+
+
+def _facing(value: Any, line: str) -> Html:
+    if type(value) is str:
+        whole = len(value) <= MAX_INLINE and "\n" not in value
+        return mono(line) if whole else _folded(line, text(value, MAX_VALUE))
+    if type(value) in _BRACKETS and line.endswith("..."):
+        return _folded(line, _laid_out(value))
+    return _folded(line, _table(value)) if is_table(value) else mono(line)
+
+
+def _table(value: Any) -> Html:
+    try:
+        return text(repr(value), MAX_VALUE)
+    except Exception:  # noqa: BLE001  (what is in its cells may do anything)
+        return text(brief(value, MAX_VALUE))
 
 
 def kind_of(value: Any) -> Html:

@@ -9,27 +9,33 @@ from __future__ import annotations
 
 from rewind_nb._steps import PAID_ELSEWHERE
 from rewind_nb._text._diff import diff_text
+from rewind_nb._text._how import HOW, how, why, why_inside
 from rewind_nb._text._runs import forest, run_text, tree_text
-from rewind_nb._text._shown import brief, clip, columns, shared_start, visible
-from rewind_nb._text._tasks import Task, chosen, tasks_of, unrun
-from rewind_nb._text._told import Told, differing_tasks, told
+from rewind_nb._text._shown import brief, clip, columns, visible
+from rewind_nb._text._tasks import Task, chosen, tasks_of
+from rewind_nb._text._told import UNFINISHED, Told, chains, differing_tasks, kind_words, told
 
 __all__ = [
+    "HOW",
     "PAID_ELSEWHERE",
+    "UNFINISHED",
     "Task",
     "Told",
     "brief",
+    "chains",
     "chosen",
     "clip",
     "columns",
     "diff_text",
     "differing_tasks",
     "forest",
+    "how",
+    "kind_words",
     "run_text",
-    "shared_start",
     "tasks_of",
     "told",
     "tree_text",
-    "unrun",
     "visible",
+    "why",
+    "why_inside",
 ]

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from rewind_nb._apart import not_run
 from rewind_nb._changes import only_side
+from rewind_nb._contrast import contrast
 from rewind_nb._describe import plural
 from rewind_nb._diff import MISSING
 from rewind_nb._label import shown
 from rewind_nb._secrets import redact
-from rewind_nb._text._shown import WIDTH, brief, cell, middle, page, shared_start, visible
-from rewind_nb._text._told import differing_tasks, told
+from rewind_nb._text._shown import WIDTH, brief, cell, clip, middle, page, visible
+from rewind_nb._text._told import Told, chains, differing_tasks, kind_words, told
 
 if TYPE_CHECKING:
     from rewind_nb._compare import ArtifactChange, Change, Diff, Pair
@@ -25,6 +26,7 @@ __all__ = ["diff_text"]
 
 MAX_CHANGES = 40
 MAX_SHARED = 12
+MAX_CHAINS = 4
 MAX_INSIDE = 24  # lines for the tasks of one step
 HASH = 12  # characters of a hash
 
@@ -122,7 +124,14 @@ def _whole(steps: list[Step]) -> str:
 
 
 def _sides(pair: Pair) -> str:
-    return " ".join(cell(f"{s.seq:>3} {s.source}" if s else "  -", 26) for s in pair)
+    return " ".join(cell(_side(step), 26) for step in pair)
+
+
+def _side(step: Step | None) -> str:
+    if step is None:
+        return "  -"
+    ended = "" if step.status == "complete" else f", {step.status}"
+    return f"{step.seq:>3} {step.source}{ended}"
 
 
 def _pair_mark(diff: Diff, n: int) -> str:
@@ -155,11 +164,23 @@ def _change_lines(diff: Diff) -> Iterator[str]:
         listed += one.steps
         if heading != (heading := f"{one.label}{f', {only}' if only else ''}: {change.cause}"):
             yield from _wrapped(heading, "  ")
+            yield from _chain_lines(diff, one)
         if not only:
-            yield f"    {change.path}" + (f" ({change.kind})" if change.kind != "changed" else "")
+            yield f"    {change.path}" + (
+                f" ({kind_words(change)})" if change.kind != "changed" else ""
+            )
             yield from _values(change, "      ")
     if listed < len(diff.changes):
         yield f"  {len(diff.changes) - listed} more; diff.changes has them all"
+
+
+def _chain_lines(diff: Diff, one: Told) -> list[str]:
+    """The chains from several first causes."""
+    listed = chains(diff, one)
+    words = [" -> ".join(chain) for chain in listed[:MAX_CHAINS]]
+    if len(listed) > MAX_CHAINS:
+        words.append(f"{len(listed) - MAX_CHAINS} more in diff.why({one.change.path!r})")
+    return _wrapped(f"chains: {'; '.join(words)}", "      ") if words else []
 
 
 def _only(diff: Diff, found: Change | Divergence) -> str | None:
@@ -174,13 +195,13 @@ def _values(found: Change | Divergence, indent: str) -> Iterator[str]:
         hashes = ((mark, h) for mark, h in (("-", before), ("+", after)) if h is not MISSING)
         yield from (f"{indent}{mark} sha256 {digest[:HASH]}" for mark, digest in hashes)
         return
-    start = 0
-    if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) > WIDTH:
-        start = max(0, shared_start(before, after) - 20)
-        before, after = before[start:], after[start:]
-    for mark, value in (("-", before), ("+", after)):
-        if value is not MISSING:
-            yield f"{indent}{mark} {'...' if start else ''}{brief(value, WIDTH - 12)}"
+    if before is MISSING or after is MISSING:
+        lines = ["" if value is MISSING else brief(value, WIDTH - 12) for value in (before, after)]
+    else:
+        lines = [clip(line, WIDTH - 12) for line in contrast(before, after, WIDTH - 12)]
+    for mark, line in zip("-+", lines, strict=True):
+        if line:
+            yield f"{indent}{mark} {line}"
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -9,14 +9,16 @@ The tasks of a step stand below it, each with the way it took::
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rewind_nb._describe import plural
 from rewind_nb._label import shown
 from rewind_nb._model import Usage
 from rewind_nb._steps import PAID_ELSEWHERE
+from rewind_nb._text._how import why, why_inside
 from rewind_nb._text._shown import WIDTH, cell, middle, page
-from rewind_nb._text._tasks import Task, chosen, tasks_of, unrun
+from rewind_nb._text._tasks import Task, chosen, tasks_of
 
 if TYPE_CHECKING:
     from rewind_nb._run import Run, Step
@@ -31,7 +33,8 @@ MAX_DEPTH = 3  # of tasks inside tasks
 def run_text(run: Run) -> str:
     """The steps of a run, one line each, marked ``.`` where an ancestor executed it, ``*``
     where this run did, ``>`` where a fork starts and ``x`` where it failed. The calls and
-    tokens of a step with tasks are those of its tasks as well.
+    tokens of a step with tasks are those of its tasks as well. Below steps of a fork stands why
+    they executed or did not.
     """
     return page(_run_lines(run))
 
@@ -41,16 +44,21 @@ def _run_lines(run: Run) -> Iterator[str]:
     yield f"run {run.id}{label}, {run.status}, {run.kind}"
     if run.kind != "record":
         yield f"    {middle(run.describe(), WIDTH - 4)}"
+        yield from (f"    {given.telling}" for given in run.consumed if given.telling)
     head = [cell("seq action", 30), cell("visit", 5), cell("source", 12)]
     yield f"    {' '.join(head)} live/played   tokens   duration hash"
     start = run.forked_step
-    for step in run.steps:
-        yield f"  {_mark(run, step, start)} {_step_cells(step)}"
-        if step.error is not None:
-            yield f"      {step.error.type}: {step.error.message}"
-        yield from _notes(step)
-        yield from _task_lines(run, step, start)
-        yield from (f"      {words}" for words in unrun(step))
+    for reason, steps in groupby(run.steps, why):
+        alike = list(steps)
+        for step in alike:
+            yield f"  {_mark(run, step, start)} {_step_cells(step)}"
+            if step.error is not None:
+                yield f"      {step.error.type}: {step.error.message}"
+            yield from _notes(step)
+            yield from _task_lines(run, step, start)
+            yield from (f"      {words}" for words in why_inside(step))
+        if reason:
+            yield f"      {reason}" + (f" (all {len(alike)})" if len(alike) > 1 else "")
     if run.next_action and run.status != "failed":
         yield f"    next: {run.next_action}"
     for made in run.artifacts:

@@ -13,26 +13,15 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from rewind_nb._describe import short
+from rewind_nb._describe import displayed, short
 from rewind_nb._diff import MISSING
 from rewind_nb._secrets import redact
+from rewind_nb._visible import visible
 
-__all__ = ["WIDTH", "brief", "cell", "clip", "columns", "middle", "page", "shared_start", "visible"]
+__all__ = ["WIDTH", "brief", "cell", "clip", "columns", "middle", "page", "visible"]
 
 WIDTH = 100
 """Columns of a line."""
-
-
-def visible(text: str) -> str:
-    r"""The text with every character that cannot be seen written as an escape.
-
-    Example:
-        >>> print(visible("a\x1b[31m\u202eb"))
-        a\x1b[31m\u202eb
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def clip(text: str, width: int) -> str:
@@ -77,11 +66,7 @@ def brief(value: Any, width: int = 60) -> str:
         value = value[:width]  # more than fits already
     elif type(value) is dict and len(value) > width:
         value = dict(islice(value.items(), width))
-    try:
-        text = redact(short(value, width=sys.maxsize))
-    except Exception as error:  # noqa: BLE001  (a user's __repr__ must not break a display)
-        text = f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
-    return clip(visible(text[: width + 1]), width)
+    return clip(short(value, width=sys.maxsize)[: width + 1], width)
 
 
 def middle(text: str, width: int) -> str:
@@ -94,20 +79,10 @@ def middle(text: str, width: int) -> str:
 
 def cell(text: object, width: int) -> str:
     """One column of a table."""
-    shown = clip(visible(redact(str(text))), width)
+    shown = clip(displayed(str(text)), width)
     return shown + " " * (width - columns(shown))
 
 
 def page(lines: Iterable[str]) -> str:
     """The one door to the terminal."""
     return "\n".join(clip(visible(redact(line)[: 2 * WIDTH]), WIDTH).rstrip() for line in lines)
-
-
-def shared_start(before: str, after: str) -> int:
-    """How many leading characters are the same; halved, for texts of many megabytes."""
-    low, high = 0, min(len(before), len(after))
-    while low < high:
-        middle = (low + high + 1) // 2
-        same = before[low:middle] == after[low:middle]
-        low, high = (middle, high) if same else (low, middle - 1)
-    return low

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from rewind_nb._describe import plural
 from rewind_nb._label import shown
 from rewind_nb._lane import written_key
 from rewind_nb._model import Usage
@@ -15,7 +13,7 @@ from rewind_nb._steps import PAID_ELSEWHERE, sum_usage
 if TYPE_CHECKING:
     from rewind_nb._steps import Step
 
-__all__ = ["Leg", "Task", "chosen", "tasks_of", "unrun"]
+__all__ = ["Leg", "Task", "chosen", "tasks_of"]
 
 MAX_LEGS = 8  # of a way that are told
 
@@ -97,19 +95,6 @@ def _task(key: str, steps: tuple[Step, ...]) -> Task:
         sum_usage(step.total_usage for step in steps),
         sum(step.duration_s or 0 for step in steps),
     )
-
-
-def unrun(step: Step) -> list[str]:
-    """Why a step, or those of its tasks, were not executed, in words."""
-    found = Counter(
-        (inner.source, inner.reason)
-        for inner in (step, *step.inside())
-        if inner.reason and inner.source == inner.row.source and inner.source in PAID_ELSEWHERE
-    )
-    return [
-        f"{plural(times, 'step')} {source}: {reason}" if step.tasks else f"{source}: {reason}"
-        for (source, reason), times in found.items()
-    ]
 
 
 def chosen(tasks: list[Task], limit: int) -> list[Task]:
