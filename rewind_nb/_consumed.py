@@ -50,7 +50,8 @@ class Consumed:
     def telling(self) -> str | None:
         """The same, None where the override itself names the field."""
         named = (self.first_change or "").removeprefix("@inputs.")
-        return None if named and f"{named} =" in describe_override(self.override) else self.outcome
+        words = f" {describe_override(self.override)}"
+        return None if named and f" {named} =" in words else self.outcome
 
     def __repr__(self) -> str:
         by = "" if self.step is None else f" by {self.step}"

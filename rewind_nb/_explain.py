@@ -27,6 +27,7 @@ __all__ = ["Explanation"]
 
 MAX_FIELDS = 6  # named of one key that one step changed
 MAX_CHANGERS = 4  # named of one key
+WHOLE = "which was "
 
 _BECAME = {
     "changed": "changed",
@@ -146,13 +147,13 @@ class Explanation:
         grouped = _grouped(self._traces.differences(path, key, spot))
         for changer, kinds in islice(grouped.items(), MAX_CHANGERS):
             fields = [_fields(join("", key), kind, deltas) for kind, deltas in kinds.items()]
-            (whole if fields[0].startswith("which ") else parts).append(
-                f"{' and '.join(fields)}{self._who(changer)}"
-            )
+            who = self._who(changer)
+            whole += [f"{words}{who}" for words in fields if words.startswith(WHOLE)]
+            inner = [words for words in fields if not words.startswith(WHOLE)]
+            parts += [f"{' and '.join(inner)}{who}"] if inner else []
         if (more := len(grouped) - MAX_CHANGERS) > 0:
             parts.append(f"others by {plural(more, 'more step')}")
-        said = [", ".join(whole)] if whole else []
-        said += [f"in which {', '.join(parts)}"] if parts else []
+        said = [*whole, *([f"in which {', '.join(parts)}"] if parts else [])]
         return f"`{key}`, {' and '.join(said) or 'which changed'}"
 
     def _who(self, changer: Changer | None) -> str:
@@ -202,7 +203,7 @@ def _fields(top: str, kind: str, deltas: list[Delta]) -> str:
     """The fields of a key that became something, as ``which was changed`` for all of it."""
     fields = [delta.path[len(top) :].removeprefix(".") for delta in deltas]
     if fields == [""]:
-        return f"which was {_BECAME[kind]}"
+        return f"{WHOLE}{_BECAME[kind]}"
     more = len(fields) - MAX_FIELDS
     named = _reasons.quoted(fields[:MAX_FIELDS]) + (f" and {more} more" if more > 0 else "")
     return f"{named} {'was' if len(fields) == 1 else 'were'} {_BECAME[kind]}"

@@ -286,12 +286,13 @@ class OpenStep:
         session.artifacts |= {(a.path, a.seq, a.name): a.sha256 for a in ctx.artifacts}
         self.track.made += self._made
         if ctx.strict and ctx.recorded is not None:
-            made = Counter(ctx.asked)
+            made: Counter[tuple[str, str]] = Counter()  # in whichever branch
+            for (kind, _, fingerprint), times in ctx.asked.items():
+                made[kind, fingerprint] += times
             for row in ctx.recorded.rows:
-                identity = (row.kind, row.branch, row.fingerprint)
                 if row.kind in STORE_WIDE and row.parent is None:
-                    made[identity] -= 1
-                    session.unmade += [row] if made[identity] < 0 else []
+                    made[row.kind, row.fingerprint] -= 1
+                    session.unmade += [row] if made[row.kind, row.fingerprint] < 0 else []
 
     def _measured(self) -> StepRow:
         calls = self.ctx.calls

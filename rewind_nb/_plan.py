@@ -73,9 +73,9 @@ class Target:
         return f"{self.placed.seq} {self.row.action!r}{where}"
 
     def calls(self) -> RecordedCalls:
-        """Its recorded calls."""
+        """Its recorded calls: of a step that was taken over, those of the one that executed."""
         row = self.row
-        key = (row.run_id, row.path, row.seq, row.attempt)
+        key = row.origin or (row.run_id, row.path, row.seq, row.attempt)
         return RecordedCalls(self.store.read(_read.call_rows, key))
 
 

@@ -17,6 +17,7 @@ from rewind_nb._cells import Cell, Cells
 from rewind_nb._code import CodeFingerprint
 from rewind_nb._edits import entering
 from rewind_nb._execution import Env
+from rewind_nb._lane import Lane
 from rewind_nb._live import PLAYING
 from rewind_nb._model import RunRow, StepRow
 from rewind_nb._outcome import differing_reads, step_key
@@ -35,12 +36,14 @@ class Reusing:
         first: the step (path, action, visit) that is to execute whatever it reads: the one
             with an override, or where a fork under ``cache="refresh"`` starts.
         why: why that one does.
+        inside: whether the steps of its tasks are to execute, too.
     """
 
     env: Env
     recording: Recording
     first: tuple[str, str, int] | None
     why: str
+    inside: bool = False
 
     def decide(
         self,
@@ -58,7 +61,7 @@ class Reusing:
         """
         lane = track.lane
         place = (lane.path, action, visit)
-        if place == self.first:
+        if place == self.first or (self.inside and self._is_inside(lane)):
             return self.why
         if self.first is not None and self.first[0].startswith(f"{lane.place(action, visit)}["):
             return _reasons.inside(self.why)
@@ -74,6 +77,12 @@ class Reusing:
             origin=row.origin or step_key(row),
             overrides=self.recording.given(row),
         )
+
+    def _is_inside(self, lane: Lane) -> bool:
+        if self.first is None:
+            return False
+        path, action, visit = self.first
+        return lane.path.startswith(f"{path}{action}:{visit}[")
 
     def _why_not(
         self, track: Track, row: StepRow, inputs: Mapping[str, Any], code: CodeFingerprint | None
@@ -122,7 +131,8 @@ def reuse_of(
     if overridden:
         return Reusing(env, recording, first, _reasons.OVERRIDE).decide
     asks = run.mode.get("cache") not in PLAYING
-    return Reusing(env, recording, first if asks else None, _reasons.ASKED_AGAIN).decide
+    first = first if asks else None
+    return Reusing(env, recording, first, _reasons.ASKED_AGAIN, inside=True).decide
 
 
 def _other_inputs(row: StepRow, inputs: Mapping[str, Any]) -> list[str]:

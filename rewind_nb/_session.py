@@ -122,6 +122,17 @@ class Session:
         """
         if not _owner.claim(self.run.id):
             raise self._busy()
+        try:
+            self._write_start()
+        except BaseException as error:
+            _owner.ACTIVE.discard(self.run.id)
+            if isinstance(error, RunBusyError):  # it went on meanwhile, in another process
+                raise self._busy() from None
+            raise
+        self.started = True
+        self.spans.append(self.hooks.emit(Event("run_started", self.run.id, self.run.kind)))
+
+    def _write_start(self) -> None:
         track, self.over = self.track, False
         if track.chain is None:
             inherited = track.seq == self.run.at
@@ -132,20 +143,10 @@ class Session:
         if self.basis is None:
             self.run = seal(self.run)
             batch.add(self.run)
+            self.store.submit(batch, wake=False)
         else:
             batch.claim(self.run, was=self.basis)
-        claimed = self.store.submit(batch, wake=self.basis is not None)
-        if self.basis is not None:  # it may have gone on meanwhile, in another process too
-            try:
-                claimed.result()
-            except RunBusyError:
-                _owner.ACTIVE.discard(self.run.id)
-                raise self._busy() from None
-            except BaseException:
-                _owner.ACTIVE.discard(self.run.id)
-                raise
-        self.started = True
-        self.spans.append(self.hooks.emit(Event("run_started", self.run.id, self.run.kind)))
+            self.store.submit(batch).result()
 
     def _busy(self) -> RunBusyError:
         return RunBusyError(

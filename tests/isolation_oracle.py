@@ -196,7 +196,9 @@ class Oracle:
         for pointer, new in override[1].items():
             after = replaced(after, re.split(r"[.\[]", pointer.rstrip("]")), new)
         path.overrides[first.place] = override
-        path.steps.append(Did(first.action, first.visit, first.inputs, first.before, after, ({}, None)))
+        path.steps.append(
+            Did(first.action, first.visit, first.inputs, first.before, after, ({}, None))
+        )
         app = self._application({**after, "__PRIOR_STEP": first.action}, first.action)
         if not self._halted(path, app):
             self._go_on(path, app)

@@ -277,7 +277,11 @@ def _op(name: str, *parts: st.SearchStrategy) -> st.SearchStrategy:
 @st.composite
 def _copies(draw) -> tuple:
     source = draw(key)
-    return ("copy", draw(st.sampled_from([k for k in (*KEYS,) if k[0] in (source[0], "x")])), source)
+    return (
+        "copy",
+        draw(st.sampled_from([k for k in (*KEYS,) if k[0] in (source[0], "x")])),
+        source,
+    )
 
 
 TWO = _op("set two", key, key, small)
@@ -286,7 +290,7 @@ SIMPLE = [
     *[_op("set", key, small)] * 3,
     *[_copies()] * 2,
     *[_op("poke", st.sampled_from((*LISTS, "d0", "d1")), small)] * 2,
-    *[TWO] * 3,
+    *[TWO] * 5,
     _op("look", read),
     _op("rewrite", key),
     _op("append", listed, small),
@@ -303,7 +307,7 @@ RARE = [
     _op("keep", many_keys),
     _op("subset", many_keys),
     _op("merge", key, small),
-    _op("fresh", many_keys, small),
+    *[_op("fresh", many_keys, small)] * 2,
     _op("fresh copy", many_keys, small),
 ]
 simple = st.one_of(SIMPLE)
@@ -313,7 +317,7 @@ op = st.one_of(
     *[simple] * 6,
     *[st.one_of(RARE)] * 2,
     _op("if", read, a_few, a_few),
-    _op("if", read, there_or_not, there_or_not),
+    *[_op("if", st.sampled_from(BUSY), there_or_not, there_or_not)] * 2,
 )
 condition = st.one_of(
     *[_op("odd", st.sampled_from((*BUSY, "c0")))] * 4,
@@ -326,7 +330,9 @@ condition = st.one_of(
 @st.composite
 def pipelines(draw) -> Pipeline:
     """A pipeline of two to six actions; its loops mostly end."""
-    names = [f"a{i}" for i in range(draw(st.sampled_from((6, 5, 6, 5, 6, 4, 6, 5, 3, 6, 5, 6, 2, 6))))]
+    names = [
+        f"a{i}" for i in range(draw(st.sampled_from((6, 5, 6, 5, 6, 4, 6, 5, 3, 6, 5, 6, 2, 6))))
+    ]
     edges: list[tuple[str, str, tuple | None]] = []
     acts = []
     for i, name in enumerate(names):
@@ -347,7 +353,7 @@ def pipelines(draw) -> Pipeline:
             ops.insert(0, ("input", draw(key)))
         declared = draw(st.lists(key, max_size=2, unique=True))
         acts.append(Act(name, tuple(ops), tuple(declared), written, takes_input))
-    present = draw(st.lists(key, min_size=3, max_size=8, unique=True))
+    present = draw(st.lists(key, min_size=2, max_size=6, unique=True))
     halts = draw(st.sampled_from((False,) * 14 + (True,)))
     return Pipeline(
         tuple(acts),

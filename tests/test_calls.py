@@ -929,13 +929,7 @@ def test_an_unchanged_fork_of_a_fork_that_overrode_a_call_inside_a_tool_fires_no
     def pay(state: State) -> State:
         return state.update(paid=book(state["seat"]))
 
-    app = (
-        ApplicationBuilder()
-        .with_actions(pay)
-        .with_state(seat=3)
-        .with_entrypoint("pay")
-        .build()
-    )
+    app = ApplicationBuilder().with_actions(pay).with_state(seat=3).with_entrypoint("pay").build()
     rw = Rewind(app, store=store)
     fork = rw.fork(rw.run(), 0, response='{"n": 70}')
     assert (fork.state["paid"], len(fired)) == (73, 2)

@@ -358,7 +358,9 @@ def test_what_a_caller_may_pass_is_documented_and_shown(name):
 METHODS = [
     (cls, name)
     for cls in ("Rewind", "Run", "Step", "Call", "Artifact", "Proof", "Diff", "Store", "ChatModel")
-    for name, value in vars(getattr(rewind_nb, cls)).items()
+    for base in getattr(rewind_nb, cls).__mro__
+    if base.__module__.startswith("rewind_nb")
+    for name, value in vars(base).items()
     if not name.startswith("_") and (callable(value) or hasattr(value, "__get__"))
     if name not in getattr(getattr(rewind_nb, cls), "__dataclass_fields__", {})
 ]

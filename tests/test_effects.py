@@ -108,7 +108,9 @@ def test_a_stub_answers_an_effect(rw):
     assert fork.state["receipt"] == len("Ahoy, ada!")
     assert fork["deliver"].calls[0].source == "override"
     assert rw.replay(fork).require()
-    assert rw.fork(run, "write", state={"tone": "Oh"}, effects={name: {"id": 9}}).state["receipt"] == 9
+    assert (
+        rw.fork(run, "write", state={"tone": "Oh"}, effects={name: {"id": 9}}).state["receipt"] == 9
+    )
 
 
 def test_a_new_run_fires_its_effects_whatever_another_run_had_done(rw):
@@ -237,3 +239,43 @@ def test_an_effect_is_written_down_before_it_fires(tmp_path, monkeypatch):
             rw.resume(unfinished)
         assert log.read_text() == "paid\n"
         assert store.verify().ok
+
+
+def test_an_effect_that_raised_raises_again_in_an_unchanged_fork(store):
+    SENT.clear()
+
+    @tool(effect=True)
+    def refuse(what):
+        SENT.append(what)
+        raise LookupError(f"no {what}")
+
+    @action(reads=[], writes=["said"])
+    def attempt(state: State) -> State:
+        try:
+            refuse("seat")
+        except LookupError as error:
+            return state.update(said=str(error))
+        return state.update(said="fine")
+
+    app = ApplicationBuilder().with_actions(attempt).with_entrypoint("attempt").build()
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    fork = rw.fork(run, 0, reuse="none")
+    assert (fork.state["said"], SENT) == ("no seat", ["seat"])
+    assert rw.replay(fork).require()
+
+
+def test_a_fork_of_a_run_whose_effect_is_unknown_says_so(store):
+    SENT.clear()
+
+    @action(reads=[], writes=["paid"])
+    def settle(state: State) -> State:
+        return state.update(paid=pay(10))
+
+    app = ApplicationBuilder().with_actions(settle).with_entrypoint("settle").build()
+    rw = Rewind(app, store=store)
+    with pytest.raises(KeyboardInterrupt):
+        rw.run()
+    with pytest.raises(EffectUnknownError, match=r"tool_result=..., call=0\)"):
+        rw.fork(rw.last_run, 0)
+    assert SENT == [10]

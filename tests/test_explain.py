@@ -145,7 +145,12 @@ def test_another_order_inside_a_value_is_said_to_be_one(store):
     inner = rw.fork(run, "write", output={"x": {"a": {"c": 2, "b": 1}, "z": [1, 2]}})
     outer = rw.fork(run, "write", output={"x": {"z": [1, 2], "a": {"b": 1, "c": 2}}})
 
+    both = rw.fork(run, "write", output={"x": {"z": [1, 2], "a": {"b": 1, "c": 3}}})
+
     said = "put in another order by step 0 'write'"
+    assert because(both, "read") == (
+        f"read `x`, which was {said} and in which `a.c` was changed by step 0 'write'"
+    )
     assert because(inner, "read") == f"read `x`, in which `a` was {said}"
     assert because(outer, "read") == f"read `x`, which was {said}"
 

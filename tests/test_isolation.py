@@ -80,7 +80,9 @@ def check(store, pipeline, several, seen):
     oracle = Oracle(pipeline, 4 * LONGEST)
     for number, change in enumerate(several):
         at = place(oracle, parent, change)
-        given = [parent.find(where) for where, (kind, _) in parent.overrides.items() if kind in SUPPLIED]
+        given = [
+            parent.find(where) for where, (kind, _) in parent.overrides.items() if kind in SUPPLIED
+        ]
         if any(did is not None and parent.steps.index(did) >= at for did in given):
             return  # what a supplied output comes to on another state, the oracle does not know
         run, parent = check_fork(rw, run, oracle, parent, at, change, Counter() if number else seen)
@@ -129,7 +131,9 @@ def or_reject(execute):
 
 def touched(oracle, parent):
     """Of each step: the keys it saw, those it changed, those that the way on depended on."""
-    return [(did.saw(), differing(did.before, did.after), oracle.asked(did)) for did in parent.steps]
+    return [
+        (did.saw(), differing(did.before, did.after), oracle.asked(did)) for did in parent.steps
+    ]
 
 
 def dependents(steps, at, key):
@@ -168,6 +172,8 @@ def overriding(run, oracle, parent, at, change):
     left = {key for key in oracle.asked(did) if key in did.after and key not in recorded}
     options = {}
     if readable := by_weight(did.saw() | left):
+        absent = [key for key in readable if key not in did.before]
+        readable = absent if absent and change.value % 2 else readable
         key = readable[change.pick % len(readable)]
         options["state"] = {key: another(did.before.get(key, "absent"), key, change)}
     if written := by_weight(recorded):

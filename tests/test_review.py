@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 import json
+import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -1158,3 +1160,72 @@ def test_what_a_user_put_in_between_two_steps_is_done_again_before_the_way_on(st
     put = rw.fork(run, 1, output={"said": "mine"}, reuse=reuse)
     assert list(put.state) == list(run.state)
     assert rw.replay(put).require()
+
+
+# -- who asks first is chance ---------------------------------------------------------------------
+
+
+def test_workers_that_share_a_queue_are_replayed_whoever_takes_what(store):
+    with fp.FakeProvider() as provider:
+        chat = ChatModel(provider.base_url, "toy")
+
+        @action(reads=[], writes=["said"])
+        def work(state: State) -> State:
+            left, said = list(range(6)), []
+
+            def worker():
+                while left:
+                    item = left.pop()
+                    time.sleep(random.random() / 100)
+                    said.append((item, chat.chat(f"item {item}").text))
+
+            with ThreadPoolExecutor(3) as pool:
+                for _ in range(3):
+                    pool.submit(worker)
+            return state.update(said=sorted(said))
+
+        rw = Rewind(app_of(work), store=store)
+        run = rw.run()
+        for _ in range(5):
+            assert rw.replay(run).require()
+            assert rw.fork(run, 0, reuse="none").state == run.state
+        assert provider.count == 6
+
+
+def test_a_tool_whose_tables_changed_is_not_answered_by_another_run(store):
+    prices = {"tea": 2}
+
+    @tool
+    def price(what):
+        apps.ran("price")
+        return prices[what]
+
+    @action(reads=[], writes=["p"])
+    def look(state: State) -> State:
+        return state.update(p=price("tea"))
+
+    rw = Rewind(app_of(look), store=store)
+    run = rw.run()
+    rw.run()
+    assert apps.CALLS["price"] == 1
+    prices["tea"] = 5
+    assert rw.run().state["p"] == 5
+    assert rw.fork(run, 0, reuse="none", allow_code_change=True).state["p"] == 2
+
+
+def test_a_call_of_a_step_that_was_taken_over_can_be_overridden(store):
+    chat = model(last)
+
+    @action(reads=[], writes=["x"])
+    def first(state: State) -> State:
+        return state.update(x=1)
+
+    @action(reads=[], writes=["said"])
+    def ask(state: State) -> State:
+        return state.update(said=chat.chat("hello").text)
+
+    rw = Rewind(app_of(first, ask), store=store)
+    fork = rw.fork(rw.run(), "s0", output={"x": 2})
+    assert fork["s1"].source == "reused"
+    again = rw.fork(fork, "s1", response="bye")
+    assert (again.state["said"], again.state["x"]) == ("bye", 2)

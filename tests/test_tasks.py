@@ -464,3 +464,11 @@ def test_what_is_left_open_by_a_crash_is_no_damage(store, monkeypatch):
         "interrupted", "complete", "interrupted",
     ]  # fmt: skip
     assert store.verify().ok
+
+
+def test_a_parallel_step_that_is_asked_again_asks_in_its_tasks_too(loop):
+    run = loop.run()
+    apps.CALLS.clear()
+    fork = loop.fork(run, ("each", 2), cache="refresh")
+    assert apps.CALLS["look_up"] > 0
+    assert {s.source for s in fork["each", 2].inside()} != {"reused"}

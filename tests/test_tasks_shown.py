@@ -889,7 +889,9 @@ def test_the_row_of_a_run_counts_each_call_in_its_tasks_once(store, monkeypatch)
     with fp.FakeProvider(then=fp.completion("hello")) as site:
         rw = Rewind(asking_app(site), store=store, cache="refresh")
         run = rw.run()
-        inner = rw.fork(run, run["each"].tasks["1"][1], output={"n": "other"}, cache="auto", reuse="none")
+        inner = rw.fork(
+            run, run["each"].tasks["1"][1], output={"n": "other"}, cache="auto", reuse="none"
+        )
         monkeypatch.setattr(Broken, "now", True)
         with pytest.raises(ValueError):
             rw.run()
@@ -1007,7 +1009,9 @@ def test_the_text_marks_the_task_that_a_fork_starts_in_and_what_it_shares(inside
     lines = [line for line in run_text(fork).splitlines() if "inherited, override" in line]
 
     assert [line[2] for line in lines] == [">"]
-    assert "      1 step in its tasks inherited: before the fork point" in run_text(fork).splitlines()
+    assert (
+        "      1 step in its tasks inherited: before the fork point" in run_text(fork).splitlines()
+    )
 
 
 def test_a_failed_task_is_marked_and_one_that_failed_unseen_shows_its_error(store, monkeypatch):

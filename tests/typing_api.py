@@ -7,6 +7,9 @@ not need.
 from collections.abc import Awaitable
 from typing import Any, assert_type
 
+import networkx as nx
+import pandas as pd
+
 from rewind_nb import (
     ChatModel,
     Diff,
@@ -24,6 +27,8 @@ from rewind_nb import (
     tool,
 )
 from rewind_nb.errors import OverrideError, RewindError, StepFailure
+
+Consumed = list[tuple[str | None, str | None]]
 
 # -- @tool keeps the signature of a function ---------------------------------------------------
 
@@ -127,6 +132,10 @@ def verbs(app: Any) -> None:
     assert_type(run["search", 2], Step)
     assert_type(run[-1], Step)
     assert_type(run.usage, Usage | None)
+    assert_type(run.explain(), pd.DataFrame)
+    assert_type(run.dependencies(), nx.DiGraph[int | str])
+    assert_type([(one.step, one.first_change) for one in run.consumed], Consumed)
+    assert_type(run["plan"].calls[0].reason, str | None)
     assert_type(rw.replay(run).require(), Proof)
     assert_type(rw.store, Store)
     assert_type(rw.last_run, Run | None)

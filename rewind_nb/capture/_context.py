@@ -103,6 +103,24 @@ def branch_order(branch: str) -> tuple[tuple[str, str, int], ...]:
     return tuple((mark, package, int(number)) for mark, package, number in _PART.findall(branch))
 
 
+ASKED = ("model", "tool", "http")  # kinds of calls that ask somebody; the rest are tapes
+NO_RESULT = (  # what a call ended with that says nothing of what it did
+    "KeyboardInterrupt", "CancelledError", "SystemExit", "GeneratorExit", "RunStoppedError",
+    "EffectUnknownError",
+)  # fmt: skip
+
+
+def has_failed(row: CallRow) -> bool:
+    """Whether a call ended in an exception of its own, as opposed to being stopped."""
+    error = row.error
+    return row.status == "failed" and error is not None and not is_stop(error.type)
+
+
+def is_stop(error_type: str) -> bool:
+    """Whether a call that ended so may have done what it was to do."""
+    return error_type.rpartition(".")[2] in NO_RESULT
+
+
 class RecordedCalls:
     """The calls of one recorded attempt at a step, ready to be played back."""
 
@@ -110,9 +128,12 @@ class RecordedCalls:
         self.rows = tuple(rows)
         self.serve = serve
         self._by_request: dict[tuple[str, str, str], list[CallRow]] = {}
+        self._anywhere: dict[tuple[str, str], list[CallRow]] = {}
+        self._used: set[int] = set()
         for row in sorted(self.rows, key=lambda r: r.idx):
             key = (row.kind, row.branch, row.fingerprint)
             self._by_request.setdefault(key, []).append(row)
+            self._anywhere.setdefault((row.kind, row.fingerprint), []).append(row)
 
     def answered(
         self, kind: str, branch: str, fingerprint: str, n: int, *, always: bool = False
@@ -125,12 +146,40 @@ class RecordedCalls:
         if not (self.serve or always):
             return None
         rows = self._by_request.get((kind, branch, fingerprint), [])
-        return next((r for r in rows if r.playable and r.n == n), None)
+        found = next((r for r in rows if r.playable and r.n == n), None)
+        return self._use(found) or self._elsewhere(kind, branch, fingerprint, playable=True)
 
     def exactly(self, kind: str, branch: str, fingerprint: str, nth: int) -> CallRow | None:
         """The nth attempt at this request, failures included."""
         rows = self._by_request.get((kind, branch, fingerprint), [])
-        return rows[nth] if nth < len(rows) else None
+        found = rows[nth] if nth < len(rows) else None
+        return self._use(found) or self._elsewhere(kind, branch, fingerprint)
+
+    def failed(self, kind: str, branch: str, fingerprint: str, nth: int) -> CallRow | None:
+        """The nth attempt at this request, where it ended in an exception of its own."""
+        rows = self._by_request.get((kind, branch, fingerprint), [])
+        return rows[nth] if nth < len(rows) and has_failed(rows[nth]) else None
+
+    def _use(self, row: CallRow | None) -> CallRow | None:
+        """The row, if nobody had it before."""
+        if row is None or (row.idx in self._used and row.kind in ASKED):
+            return None
+        self._used.add(row.idx)
+        return row
+
+    def _elsewhere(
+        self, kind: str, branch: str, fingerprint: str, *, playable: bool = False
+    ) -> CallRow | None:
+        """The same request in another branch, which nobody made yet.
+
+        Workers that share a queue take its items as they come: who asks what is chance. A tape
+        is of its own branch.
+        """
+        rows = self._anywhere.get((kind, fingerprint), []) if kind in ASKED else []
+        for row in rows:
+            if row.branch != branch and (row.playable or not playable) and self._use(row):
+                return row
+        return None
 
     def logical(self, family: str) -> list[CallRow]:
         """One row per model (or tool) call: its last attempt, in branch order."""

@@ -15,15 +15,10 @@ from typing import Any
 
 from rewind_nb._model import CallRow
 from rewind_nb._store._schema import seal
-from rewind_nb.capture._context import StepContext
+from rewind_nb.capture._context import RecordedCalls, StepContext, is_stop
 from rewind_nb.capture._exchange import DONE, OpenCall, Request
 from rewind_nb.capture._miss import cache_miss
 from rewind_nb.errors import ConfigError, EffectRefusedError, EffectUnknownError, did_you_mean
-
-NO_RESULT = (  # what a call ended with that says nothing about the effect
-    "KeyboardInterrupt", "CancelledError", "SystemExit", "GeneratorExit", "RunStoppedError",
-    "EffectUnknownError",
-)  # fmt: skip
 
 
 def check_effects(effects: Any) -> Any:
@@ -58,10 +53,13 @@ def admit(
         EffectRefusedError: a fork that may not fire it.
     """
     ctx, row = call.ctx, call.row
-    _refuse_unknown(ctx, row)
+    own = ctx.recorded_key is not None and ctx.recorded_key[0] == ctx.run_id
+    if own:
+        _refuse_unknown(ctx, row)
     if ctx.run_kind == "fork" and ctx.effects != "live":
         stubs = ctx.effects or {}
         if row.name not in stubs:
+            _refuse_unknown(ctx, row)
             raise _refused(call, request, list(stubs))
         stub = stubs[row.name]
         call.row = replace(row, source="override")
@@ -77,25 +75,27 @@ def admit(
 
 
 def _refuse_unknown(ctx: StepContext, row: CallRow) -> None:
-    if ctx.recorded is None or ctx.recorded_key is None or ctx.recorded_key[0] != ctx.run_id:
-        return
-    for earlier in ctx.recorded.rows:
+    for earlier in ctx.recorded.rows if ctx.recorded else ():
         same = (earlier.kind, earlier.branch, earlier.fingerprint, earlier.n)
         if same == (row.kind, row.branch, row.fingerprint, row.n) and _unknown(earlier):
             raise EffectUnknownError(
                 f"The tool {row.name!r} was started by an earlier attempt at step {ctx.action!r} "
                 "and left no result, so nobody knows whether it took effect. Look at what it acts "
-                f"on, then give its result: rw.fork({ctx.run_id!r}, {ctx.seq}, tool_result=..., "
-                "call=...).",
+                f"on, then give its result: rw.fork({earlier.run_id!r}, {earlier.seq}, "
+                f"tool_result=..., call={_number(ctx.recorded, earlier)}).",
                 tool=row.name,
             )
 
 
+def _number(recorded: RecordedCalls | None, row: CallRow) -> int:
+    """The number of a tool call in its step, as ``call=`` takes it."""
+    rows = [] if recorded is None else recorded.logical("tool")
+    return next((n for n, other in enumerate(rows) if other.idx == row.idx), 0)
+
+
 def _unknown(row: CallRow) -> bool:
     """Whether a call started and was stopped before it had a result."""
-    if row.status == "started":
-        return True
-    return row.error is not None and row.error.type.rpartition(".")[2] in NO_RESULT
+    return row.status == "started" or (row.error is not None and is_stop(row.error.type))
 
 
 def _refused(call: OpenCall, request: Request, stubs: list[str]) -> EffectRefusedError:

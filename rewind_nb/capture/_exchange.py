@@ -189,20 +189,29 @@ def open_call(
 
 def _recorded(call: OpenCall, nth: int, request: Request) -> tuple[CallRow | None, bool]:
     ctx, row = call.ctx, call.row
-    if ctx.strict:
-        recorded = ctx.recorded
-        found = recorded and recorded.exactly(row.kind, row.branch, row.fingerprint, nth)
-        return found or None, False
-    if ctx.recorded is not None and (ctx.plays_back or request.effect):
-        found = ctx.recorded.answered(
-            row.kind, row.branch, row.fingerprint, row.n, always=request.effect
-        )
-        if found is not None:
-            return found, False
+    with ctx.lock:
+        found = _of_this_step(ctx, row, nth, request)
+    if found is not None or ctx.strict:
+        return found, False
     if ctx.cache != "auto" or row.kind not in STORE_WIDE or not request.shared:
         return None, False
     identity = (call.place, row.fingerprint, row.n, row.epoch)
     return ctx.store.read(_read.playable_call, row.kind, identity, not_of=ctx.run_id), True
+
+
+def _of_this_step(ctx: StepContext, row: CallRow, nth: int, request: Request) -> CallRow | None:
+    """The answer in the recording of the step."""
+    recorded, asked = ctx.recorded, (row.kind, row.branch, row.fingerprint)
+    if recorded is None:
+        return None
+    if ctx.strict:
+        return recorded.exactly(*asked, nth)
+    if not (ctx.plays_back or request.effect):
+        return None
+    found = recorded.answered(*asked, row.n, always=request.effect)
+    if found is None and request.effect and ctx.run_kind == "fork":
+        return recorded.failed(*asked, nth)
+    return found
 
 
 def _play(call: OpenCall, found: CallRow, key: bytes, *, foreign: bool) -> None:

@@ -220,7 +220,8 @@ class _Tool:
         return call, asked, bound
 
     def _asked(self, ctx: StepContext, bound: inspect.BoundArguments) -> Asked:
-        body, scope = self._body(bound), self._scope(bound)
+        code = fingerprint(self.function, encode=_codec.encode)
+        body, scope = self._body(bound, code.digest), self._scope(bound, dict(code.containers))
         shared = self.cache and scope is not None
         try:
             request = Request(
@@ -234,23 +235,25 @@ class _Tool:
             )
             raise
 
-    def _body(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+    def _body(self, bound: inspect.BoundArguments, code: str) -> dict[str, Any]:
         """What identifies a call."""
         named = {k: v for k, v in bound.arguments.items() if k != self.owner}
         body: dict[str, Any] = {"tool": self.name, "args": named}
         if self.key is not None:
             body = {"tool": self.name, "args": {"key": self.key(**named)}, "keyed": True}
-        return {**body, "code": _code_version(self.function)}
+        return {**body, "code": code}
 
-    def _scope(self, bound: inspect.BoundArguments) -> str | None:
-        """What the object of a method has to be in another run that plays the call back.
+    def _scope(self, bound: inspect.BoundArguments, held: dict[str, str]) -> str | None:
+        """What has to be the same in another run that plays the call back.
 
-        Where its attributes cannot be stored, None: only forks and replays of this run do. They
-        take any object, for a method may change its own, and that is not undone.
+        The lists and dicts that the code refers to, and the object of a method; where that
+        cannot be stored, None: only forks and replays of this run play the call back. They take
+        any, for a tool may change what it refers to, and that is not undone.
         """
         if self.owner is None or self.key is not None:
-            return ""
-        return _attributes(bound.arguments[self.owner])
+            return _codec.digest(_codec.encode(held)) if held else ""
+        attributes = _attributes(bound.arguments[self.owner])
+        return attributes and _codec.digest(_codec.encode([held, attributes]))
 
     def admit(self, call: OpenCall, asked: Asked, bound: inspect.BoundArguments) -> Future[None]:
         """Done when it may execute; what acts on the world is refused, or given a stub, here."""
@@ -300,7 +303,3 @@ def _attributes(owner: Any) -> str | None:
     except (TypeError, NotEncodableError):
         return None
     return _codec.digest(encoded)
-
-
-def _code_version(function: Callable[..., Any]) -> str:
-    return fingerprint(function).digest
