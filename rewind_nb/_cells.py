@@ -7,7 +7,7 @@ values, and notes each key it looked at, absent ones included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rewind_nb import _codec
@@ -115,13 +115,20 @@ class Reader:
         changed = Cell.of(value, path=key)
         return cell if changed.hash == cell.hash else changed
 
-    def note_all(self, keys: Iterable[str] | None = None) -> None:
+    def note_all(self) -> None:
         """Note that every key was looked at."""
+        if self.reads_all:
+            return
         self.reads_all = True
-        if self.outer is not None:
-            self.outer.reads_all = True
-        for key in self.cells if keys is None else keys:
+        for key in self.cells:
             self.has(key)
+        if self.outer is not None:  # also keys that the task has another value of
+            self.outer.note_all()
+
+    def observed(self) -> tuple[tuple[str, str | None], ...]:
+        """What was read, by key; the whole state in its order, where that was."""
+        first = {key: self.reads[key] for key in self.cells} if self.reads_all else {}
+        return tuple({**first, **self.reads}.items())
 
     def mutated(self) -> dict[str, Cell]:
         """The keys whose value was changed in place, with what they hold now."""

@@ -300,7 +300,7 @@ class OpenStep:
         live = [call for call in made if call.source == "live"]
         return replace(
             self.row,
-            reads=tuple(self.reader.reads.items()),
+            reads=self.reader.observed(),
             reads_all=self.reader.reads_all,
             duration_s=time.monotonic() - self.began,
             usage=sum_usage([c.usage for c in live if c.kind == "model"]),

@@ -31,6 +31,7 @@ class Recording:
     _visits: dict[tuple[str, int], Placed | None] = field(default_factory=dict)
     _from: tuple[int, list[Placed]] | None = None
     _containers: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    _counted: tuple[int, Counter[str]] = (0, Counter())
 
     @classmethod
     def of(cls, run: Run, length: int | None = None) -> Recording:
@@ -87,15 +88,17 @@ class Recording:
         return self.store.read(_read_tasks.steps_inside, top.run_id, top.attempt, place)
 
     def visits_before(self, seq: int) -> Counter[str]:
-        """How often each action had occurred before a position."""
-        counts: Counter[str] = Counter()
+        """How often each action had occurred before a position, counted on from the last one."""
+        start, counts = self._counted if self._counted[0] <= seq else (0, Counter())
+        counts = counts.copy()
         for part in self.trajectory.parts:
-            last = min(part.hi, seq - part.shift)
-            if part.lo < last:
-                found = self.store.read(_read.visit_counts, part.run_id, part.lo, last)
+            first, last = max(part.lo, start - part.shift), min(part.hi, seq - part.shift)
+            if first < last:
+                found = self.store.read(_read.visit_counts, part.run_id, first, last)
                 for action, visit in found.items():
                     counts[action] = max(counts[action], visit)
-        return counts
+        self._counted = seq, counts
+        return counts.copy()
 
     def overrides(self, row: StepRow | None) -> list[Applied]:
         """The overrides a recorded step was given, to be given again."""
@@ -123,14 +126,6 @@ class Recording:
             self._containers[row.run_id] = self.store.row(row.run_id).containers or {}
         kept = {} if row.path else self._containers[row.run_id].get(row.action, {})
         return all(now.containers.get(name) == digest for name, digest in kept.items() if digest)
-
-    def keys_entering(self, row: StepRow) -> list[str]:
-        """The keys of the state that entered a recorded step, in their order."""
-        if row.path:
-            state = self.trajectory.task_state_entering(row)
-        else:
-            state = Trajectory(self.store, self.store.row(row.run_id)).state_entering(row.seq)
-        return [key for key, _ in state]
 
     def invocations(self) -> tuple[Invocation, ...]:
         """The run and resume calls that made the recording."""

@@ -79,9 +79,9 @@ def resumed(
             call["inputs"] = list({**earlier, **dict(call["inputs"])}.items())
         row = replace(row, halts=(*row.halts, call))
         env.store.submit(batch, wake=False)
-    opening = Batch()
+    opening, chain = Batch(), None
     if row.tail is not None:
-        row, opening = written_out(own, row)
+        row, opening, chain = written_out(own, row)
     if row.halts and (code := described_hash(env)) != was.graph:
         row = replace(row, halts=(*row.halts[:-1], {**row.halts[-1], "code": code}))
     parent = None if row.parent is None else Recording.of(env.store.run(row.parent), row.parent_len)
@@ -90,6 +90,7 @@ def resumed(
     return _resume_from(
         env, row, own, parent, action, seq, answers, again, dict(inputs),
         passing=cut_short, was=was, over=_was_over(run, last), opening=opening,
+        chain=chain,
     )  # fmt: skip
 
 
@@ -146,6 +147,7 @@ def _resume_from(
     was: RunRow,
     over: bool,
     opening: Batch,
+    chain: str | None,
 ) -> Execution:
     unfinished, mine = _Unfinished(own, answers), own.run.overrides
 
@@ -187,6 +189,7 @@ def _resume_from(
     session.standing(
         own.cells_entering(seq), seq=seq, prior=own.prior_of(seq), visits=own.visits_before(seq)
     )
+    session.track.chain = chain  # that of steps which are only now written out
     machine = Machine(env.spec, session, entry=action, adapters=env.spec.adapters)
     way = Itinerary(env.store, row.halts, seq, parent, passing=passing, given=inputs)
     reuses = parent is not None and row.mode.get("reuse") == "unchanged"

@@ -102,7 +102,7 @@ class Reusing:
         cells = entering(track.cells, self.recording.given(row))
         if changed := differing_reads(row, cells):
             return _reasons.changed_reads(changed)
-        if row.reads_all and list(cells) != self.recording.keys_entering(row):
+        if row.reads_all and list(cells) != [key for key, digest in row.reads if digest]:
             return _reasons.ORDER
         return None
 

@@ -249,16 +249,9 @@ class Step:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about it as plain values."""
+        place = ("run_id", "path", "seq", "action", "visit", "attempt")
         return {
-            "run_id": self.run_id,
-            "path": self.path,
-            "seq": self.seq,
-            "action": self.action,
-            "visit": self.visit,
-            "attempt": self.attempt,
-            "status": self.status,
-            "source": self.source,
-            "reason": self.reason,
+            **{name: getattr(self, name) for name in (*place, "status", "source", "reason")},
             "inputs": self.inputs,
             "reads": self.reads,
             "absent": list(self.absent),

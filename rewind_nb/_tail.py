@@ -12,8 +12,8 @@ from rewind_nb._store._chain import chain_at
 from rewind_nb._store._schema import chain_hash, seal
 
 
-def written_out(own: Recording, run: RunRow) -> tuple[RunRow, Batch]:
-    """The run with steps of its own in place of its tail; they are added to the batch.
+def written_out(own: Recording, run: RunRow) -> tuple[RunRow, Batch, str]:
+    """The run with steps of its own in place of its tail, the batch of them, and their chain.
 
     Args:
         own: the run's own recording.
@@ -44,4 +44,4 @@ def written_out(own: Recording, run: RunRow) -> tuple[RunRow, Batch]:
         row = replace(row, chain=chain_hash(chain or "", row))
         chain = row.chain
         batch.add(row)
-    return replace(run, tail=None), batch
+    return replace(run, tail=None), batch, chain

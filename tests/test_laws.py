@@ -215,6 +215,57 @@ def rows_of(store, run_id):
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
+def test_law_07_a_step_whose_inputs_and_code_did_not_change_is_not_executed(store):
+    """Downstream of the override: its recorded writes are applied."""
+    executed, ending = [], "."
+
+    @action(reads=[], writes=["fare", "seat"])
+    def offer(state: State) -> State:
+        executed.append("offer")
+        return state.update(fare=450, seat="12A")
+
+    @action(reads=["fare"], writes=["verdict"])
+    def judge(state: State) -> State:
+        executed.append("judge")
+        return state.update(verdict="cheap" if state["fare"] < 500 else "dear")
+
+    @action(reads=["seat"], writes=["row"])
+    def find(state: State) -> State:
+        executed.append("find")
+        return state.update(row=int(state["seat"][:-1]))
+
+    @action(reads=["verdict", "row"], writes=["line"])
+    def write(state: State) -> State:
+        executed.append("write")
+        return state.update(line=f"{state['verdict']}, row {state['row']}{ending}")
+
+    rw = Rewind(build(offer, judge, find, write), store=store)
+    run = rw.run()
+    executed.clear()
+    line = "cheap, row 12."
+
+    cheaper = rw.fork(run, "s0", output={"fare": 300})
+    assert executed == ["judge"]  # and comes to what it came to before
+    assert cheaper.state == {
+        "fare": 300,
+        "seat": "12A",
+        "verdict": "cheap",
+        "row": 12,
+        "line": line,
+    }
+    dear = rw.fork(run, "s0", output={"fare": 900})
+    assert executed == ["judge", "judge", "write"]
+    assert dear.state == {**cheaper.state, "fare": 900, "verdict": "dear", "line": "dear, row 12."}
+    seated = rw.fork(run, "s0", output={"seat": "3C"})
+    assert executed[3:] == ["find", "write"]
+    assert seated.state["line"] == "cheap, row 3."
+
+    ending = "!"
+    edited = rw.fork(run, "s0", output={"fare": 300}, allow_code_change=True)
+    assert executed[5:] == ["judge", "write"]
+    assert edited.state["line"] == "cheap, row 12!"
+
+
 def test_law_08_identical_calls_repeated_in_one_run_stay_distinct(store):
     with fp.FakeProvider(then=draws) as provider:
         chat = ChatModel(provider.base_url, "toy")

@@ -22,9 +22,7 @@ MUTANTS = sorted((ROOT / "tests" / "mutants").glob("*.toml"))
 def test_a_broken_law_is_noticed(path, tmp_path):
     mutant = tomllib.loads(path.read_text())
     for name in ("rewind_nb", "tests", "data"):
-        shutil.copytree(
-            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "mutants")
-        )
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("mutants"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for edit in mutant["edit"]:
         apply(tmp_path / edit["file"], edit["find"].strip("\n"), edit["replace"].strip("\n"))
