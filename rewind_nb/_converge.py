@@ -19,7 +19,7 @@ from rewind_nb._refusals import code_is_the_same
 from rewind_nb._reuse import same_state
 from rewind_nb._session import Session
 from rewind_nb._store import _read
-from rewind_nb._trajectory import after_step
+from rewind_nb._trajectory import Placed, after_step
 from rewind_nb.capture.artifacts import write_again
 
 
@@ -39,11 +39,11 @@ class Convergence:
 
     def after(self, action: str, visit: int) -> Ended | None:
         """How it ends if the state after a step, and all that counts, is the parent's there."""
-        placed = self.recording.placed(action, visit)
-        if placed is None or placed.seq + 1 >= len(self.recording.trajectory):
-            return None
-        seq, track = placed.seq + 1, self.session.track
-        self.parent.move(seq)
+        track = self.session.track
+        placed, seq = self.recording.placed(action, visit), track.seq
+        if placed is None or placed.seq + 1 != seq or seq >= len(self.recording.trajectory):
+            return None  # after another number of steps, their visits cannot be the same
+        self.parent.move(placed)
         alike = (
             same_state(track.cells, dict(self.parent.state))
             and track.visits == self.parent.visits
@@ -101,17 +101,13 @@ class _Standing:
     state: Manifest = ()
     visits: Counter[str] = field(default_factory=Counter)
 
-    def move(self, seq: int) -> None:
-        """Stand before the step at *seq*."""
-        if seq == self.seq:
-            return
-        placed = self.recording.trajectory.at(seq - 1)
-        assert placed is not None  # noqa: S101  (somebody stood after it)
-        row = placed.row
-        if seq != self.seq + 1 or self.seq < 0:
-            self.state = self.recording.trajectory.state_entering(seq - 1)
-            self.visits = self.recording.visits_before(seq - 1)
+    def move(self, placed: Placed) -> None:
+        """Stand after a step."""
+        seq, row = placed.seq, placed.row
+        if seq != self.seq:
+            self.state = self.recording.trajectory.state_entering(seq)
+            self.visits = self.recording.visits_before(seq)
         entering = self.state if row.state is None else row.state
         self.state = after_step(entering, row.deleted, row.writes)
         self.visits[row.action] = row.visit
-        self.seq = seq
+        self.seq = seq + 1

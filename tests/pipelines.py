@@ -279,7 +279,7 @@ def _copies(draw) -> tuple:
     source = draw(key)
     return (
         "copy",
-        draw(st.sampled_from([k for k in (*KEYS,) if k[0] in (source[0], "x")])),
+        draw(st.sampled_from([k for k in KEYS if k[0] in (source[0], "x")])),
         source,
     )
 
@@ -334,7 +334,7 @@ def pipelines(draw) -> Pipeline:
         f"a{i}" for i in range(draw(st.sampled_from((6, 5, 6, 5, 6, 4, 6, 5, 3, 6, 5, 6, 2, 6))))
     ]
     edges: list[tuple[str, str, tuple | None]] = []
-    acts = []
+    acts, forked = [], False
     for i, name in enumerate(names):
         ops = list(draw(st.lists(op, min_size=1, max_size=4)))
         written = (ops[-1][1],) if ops[-1][0] in ("set", "calculate", "append", "increment") else ()
@@ -344,10 +344,14 @@ def pipelines(draw) -> Pipeline:
             enough = ("below", counter, draw(st.integers(2, 4)))
             again = draw(st.one_of(st.just(enough), _op("both", st.just(enough), condition)))
             edges.append((name, names[draw(st.integers(0, i))], again))
-        if i + 2 < len(names) and draw(st.sampled_from((True, True, False))):
+        following = i + 1
+        if forked and i + 2 < len(names):  # the first of two ways, which may pass the other by
+            following += draw(st.integers(0, 1))
+        forked = i + 2 < len(names) and draw(st.sampled_from((True, True, False)))
+        if forked:
             edges.append((name, names[i + 2], draw(condition)))
-        if i + 1 < len(names):
-            edges.append((name, names[i + 1], None))
+        if following < len(names):
+            edges.append((name, names[following], None))
         takes_input = draw(st.sampled_from((False, False, False, True)))
         if takes_input:
             ops.insert(0, ("input", draw(key)))
