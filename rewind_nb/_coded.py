@@ -33,10 +33,10 @@ def code_changes(before: tuple[Store, StepRow], after: tuple[Store, StepRow]) ->
     ours, theirs = code_parts(*before), code_parts(*after)
     if ours is None or theirs is None:
         return ""
-    return _code.explain(ours, theirs, _contents(*before), _contents(*after))
+    return _code.explain(ours, theirs, kept_contents(*before), kept_contents(*after))
 
 
-def _contents(store: Store, row: StepRow) -> Parts:
+def kept_contents(store: Store, row: StepRow) -> Parts:
     """The content of the lists and dicts that the code of a step refers to, as digests.
 
     Those apart that something changed during the run: they are no part of the code.

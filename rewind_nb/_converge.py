@@ -10,13 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from rewind_nb._cells import manifest_of
 from rewind_nb._drive import Ended
 from rewind_nb._execution import Env
 from rewind_nb._itinerary import Itinerary
 from rewind_nb._model import Manifest
 from rewind_nb._recording import Recording
 from rewind_nb._refusals import code_is_the_same
-from rewind_nb._reuse import same_state
 from rewind_nb._session import Session
 from rewind_nb._store import _read
 from rewind_nb._trajectory import Placed, after_step
@@ -45,7 +45,7 @@ class Convergence:
             return None  # after another number of steps, their visits cannot be the same
         self.parent.move(placed)
         alike = (
-            same_state(track.cells, dict(self.parent.state))
+            manifest_of(track.cells) == self.parent.state
             and track.visits == self.parent.visits
             and self.goes_on_alike(seq)
         )

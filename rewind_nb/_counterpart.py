@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-from rewind_nb._model import RunRow, StepRow
-from rewind_nb._store import Store, _read_tasks
-from rewind_nb._trajectory import Placed, Trajectory, executed
+from rewind_nb._model import RunRow
+from rewind_nb._store import Store
+from rewind_nb._trajectory import Placed, Trajectory, step_inside
 
 
 class Place(NamedTuple):
@@ -50,10 +50,5 @@ class Parent:
         top = self.trajectory.visit(*place.top)
         if top is None or not place.path:
             return top
-        row = self._inside(executed(self.store, top.row), place)
+        row = step_inside(self.store, top.row, place.path, place.action, place.visit)
         return None if row is None else Placed(row.seq, row, top.segment)
-
-    def _inside(self, top: StepRow, place: Place) -> StepRow | None:
-        return self.store.read(
-            _read_tasks.task_step, top.run_id, top.attempt, place.path, place.action, place.visit
-        )

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rewind_nb import _owner
+from rewind_nb import _codec, _owner
 from rewind_nb._burr import NOTE, AppSpec, Machine
 from rewind_nb._cells import Cell, Cells, manifest_of
 from rewind_nb._code import CodeFingerprint
@@ -30,16 +30,16 @@ from rewind_nb._recording import Invocation
 from rewind_nb._run import Run
 from rewind_nb._session import InsteadOf, Plan, Session
 from rewind_nb._signals import put_off
-from rewind_nb._store import Batch, Store
+from rewind_nb._store import Batch, Content, Store
 from rewind_nb.capture._errors import add_note
 from rewind_nb.capture._place import sending
 from rewind_nb.capture.policy import HttpPolicy
 from rewind_nb.errors import ConfigError, did_you_mean
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Env:
-    """What every verb of one Rewind shares."""
+    """What every verb of one Rewind shares; made anew for each call."""
 
     spec: AppSpec
     store: Store
@@ -49,6 +49,12 @@ class Env:
     policy: HttpPolicy
     always: frozenset[str]  # actions that no fork takes over
     instead: dict[str, Instead]  # by run: for what its steps execute other code
+
+    @functools.cached_property
+    def described(self) -> Content:
+        """The application's description, its code included."""
+        data = _codec.encode(self.spec.describe(), path="graph")
+        return Content(_codec.digest(data), data, "graph")
 
     def code_of(self, run: Run, row: StepRow) -> CodeFingerprint | None:
         """The code that a recorded step of *run* would execute now."""
@@ -276,7 +282,7 @@ def run_row(
         mode={"cache": env.cache, **mode, **_versions()},
         state=manifest_of(cells),
         prior=prior,
-        graph=batch.value(env.spec.describe(), "graph"),
+        graph=batch.content(env.described).hash,
         experiment=None,
         cell=None,
         epoch=epoch,

@@ -21,8 +21,7 @@ from rewind_nb._execution import Env, Execution, run_row
 from rewind_nb._instead import Instead
 from rewind_nb._itinerary import Itinerary, fork_calls
 from rewind_nb._lane import Lane
-from rewind_nb._live import PLAYING
-from rewind_nb._model import Reuse, RunRow, StepRow
+from rewind_nb._model import PLAYING, Reuse, RunRow, StepRow
 from rewind_nb._outcome import Applied, encoded_overrides, step_key
 from rewind_nb._plan import Planned, Target, plan_override
 from rewind_nb._reasons import BEFORE, EQUAL, SUPPLIED
@@ -92,8 +91,8 @@ def new_rerun(
         raise NothingToResumeError(
             f"Run {parent.id} has no step yet. Start a new one with rw.run(...)."
         )
-    coded = plan_rerun(env, parent)
     recording = Recording.of(parent)
+    coded = plan_rerun(env, parent, recording)
     top = recording.trajectory.at(parent[coded.at].seq)
     assert top is not None  # noqa: S101  (the plan found it)
     refuse_foreign(env, parent, top.row.action)
@@ -233,7 +232,7 @@ class _Fork:
             visit: int,
             inputs: Mapping[str, Any],
             code: CodeFingerprint | None,
-        ) -> Decision:
+        ) -> Decision | None:
             here = (track.lane.path, name, visit)
             if planned is not None and planned.writes is not None and here == place:
                 return _planned_put(recording, first, planned)
@@ -249,7 +248,7 @@ class _Fork:
             overrides=overrides,
             decide=decided,
             effects=self.effects,
-            instead=None if instead is None else instead.at,
+            instead=env.instead_of(row.id),
         )
 
 

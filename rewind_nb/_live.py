@@ -10,14 +10,12 @@ from rewind_nb import _codec
 from rewind_nb._counterpart import Parent, Place
 from rewind_nb._describe import displayed, plural
 from rewind_nb._diff import diff_nodes
-from rewind_nb._model import CallRow
+from rewind_nb._model import ASKED, PLAYING, CallRow
 from rewind_nb._store import Store, _read
 from rewind_nb._trajectory import executed
 
 NONE_SUCH = "the parent made no such call here"
 MAX_FIELDS = 6  # named
-PLAYING = ("auto", "replay")  # the cache modes under which a recorded answer is an answer
-COUNTED = ("model", "tool", "http")  # kinds of call that stand at a position
 
 
 class Asking:
@@ -72,7 +70,7 @@ class Asking:
         if recorded is None:
             return "the parent's step failed, so it asks again"
         there = [r for r in recorded if (r.kind, r.branch) == (call.kind, call.branch)]
-        if call.kind not in COUNTED:
+        if call.kind not in ASKED:
             return NONE_SUCH
         there.sort(key=lambda row: row.idx)
         theirs = [row for row in there if row.ordinal == call.ordinal]

@@ -15,8 +15,11 @@ CacheMode = Literal["auto", "refresh", "replay", "off"]
 Reuse = Literal["unchanged", "none"]
 CallKind = Literal["model", "tool", "http", "clock", "random", "uuid"]
 
+# Kinds of call that ask somebody; the others are tapes of what a step read of clock and chance.
+ASKED: tuple[CallKind, ...] = ("model", "tool", "http")
 REUSES: tuple[Reuse, ...] = ("unchanged", "none")
 CACHE_MODES: tuple[CacheMode, ...] = ("auto", "refresh", "replay", "off")
+PLAYING: tuple[CacheMode, ...] = ("auto", "replay")  # under which a recorded answer is an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,6 @@ USAGE_FIELDS = (
     "cached_tokens",
     "reasoning_tokens",
 )
-ZERO_USAGE = Usage(0, 0, 0)
 
 
 def _plus(a: int | None, b: int | None) -> int | None:

@@ -15,7 +15,7 @@ from rewind_nb import _codec
 from rewind_nb._answering import is_other_model, other_model_note
 from rewind_nb._cells import Cell, Cells, Reader, manifest_of
 from rewind_nb._hooks import HookSpan
-from rewind_nb._model import StepRow
+from rewind_nb._model import ASKED, StepRow
 from rewind_nb._outcome import (
     Applied,
     DeletionRule,
@@ -39,7 +39,7 @@ from rewind_nb._trajectory import executed, survives
 from rewind_nb.capture import _leaving
 from rewind_nb.capture._context import RecordedCalls, StepContext, current_branch, step_scope
 from rewind_nb.capture._errors import describe, scrubbed
-from rewind_nb.capture._exchange import DONE, STORE_WIDE
+from rewind_nb.capture._exchange import DONE
 from rewind_nb.capture._tape import is_tape
 from rewind_nb.capture.http import close_streams
 from rewind_nb.errors import OverrideNotConsumedError, SecretLeakError
@@ -290,7 +290,7 @@ class OpenStep:
             for (kind, _, fingerprint), times in ctx.asked.items():
                 made[kind, fingerprint] += times
             for row in ctx.recorded.rows:
-                if row.kind in STORE_WIDE and row.parent is None:
+                if row.kind in ASKED and row.parent is None:
                     made[row.kind, row.fingerprint] -= 1
                     session.unmade += [row] if made[row.kind, row.fingerprint] < 0 else []
 

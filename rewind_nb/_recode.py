@@ -115,12 +115,11 @@ def _told(given: Any, other: Other) -> dict[str, Any]:
 # -- the code of the application as it is now ---------------------------------------------
 
 
-def plan_rerun(env: Env, parent: Run) -> Coded:
+def plan_rerun(env: Env, parent: Run, recording: Recording) -> Coded:
     """The fork whose override is what was edited since *parent* was recorded.
 
     It starts at the first step whose code changed, or after which the way on did.
     """
-    recording = Recording.of(parent)
     shape = _shape(parent.graph_description, env.spec.describe())
     edited: dict[str, None] = {}
     first = None

@@ -12,12 +12,12 @@ from rewind_nb._head import read_overrides
 from rewind_nb._lane import Lane
 from rewind_nb._model import Override, StepRow
 from rewind_nb._outcome import Applied
+from rewind_nb._reasons import SUPPLIED
 from rewind_nb._run import Run
 from rewind_nb._store import Store, _read, _read_tasks
 from rewind_nb._track import Put
-from rewind_nb._trajectory import Placed, Trajectory, executed
+from rewind_nb._trajectory import Placed, Trajectory, executed, step_inside
 
-SUPPLIED = "the override supplied its output"
 Invocation = dict[str, Any]  # one run or resume call: seq, halt_after, halt_before, inputs
 
 
@@ -74,10 +74,7 @@ class Recording:
         top = self.step(*lane.root)
         if top is None:
             return None
-        top = executed(self.store, top)
-        return self.store.read(
-            _read_tasks.task_step, top.run_id, top.attempt, lane.path, action, visit
-        )
+        return step_inside(self.store, top, lane.path, action, visit)
 
     def inside(self, top: StepRow) -> list[StepRow]:
         """Every step of the tasks of a top-level step."""
@@ -125,7 +122,7 @@ class Recording:
         if row.run_id not in self._containers:
             self._containers[row.run_id] = self.store.row(row.run_id).containers or {}
         kept = {} if row.path else self._containers[row.run_id].get(row.action, {})
-        return all(now.containers.get(name) == digest for name, digest in kept.items() if digest)
+        return now.holds(kept)
 
     def invocations(self) -> tuple[Invocation, ...]:
         """The run and resume calls that made the recording."""

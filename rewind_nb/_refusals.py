@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rewind_nb import _codec
 from rewind_nb._code import explain
-from rewind_nb._coded import code_parts
+from rewind_nb._coded import code_parts, kept_contents
 from rewind_nb._execution import Env
 from rewind_nb._model import RunRow
 from rewind_nb._recording import Recording
@@ -71,7 +70,7 @@ def refuse_changed_code(env: Env, recording: Recording, seq: int) -> None:
     """
     if code_is_the_same(env, recording):
         return
-    changes = _code_changes(env, recording.run, recording.rows(seq))
+    changes = _code_changes(env, recording, recording.rows(seq))
     if changes:
         known = [f"In {action!r}: {words}. " for action, words in changes.items() if words]
         raise CodeChangedError(
@@ -102,7 +101,7 @@ def code_is_the_same(env: Env, recording: Recording) -> bool:
 
     Every action, condition and transition, as one hash: no step is read.
     """
-    described, code = described_hash(env), env.spec.code
+    described, code = env.described.hash, env.spec.code
     for run_id in dict.fromkeys(part.run_id for part in recording.trajectory.parts):
         row = env.store.row(run_id)
         if row.mode.get("replaced") and run_id not in env.instead:
@@ -110,8 +109,7 @@ def code_is_the_same(env: Env, recording: Recording) -> bool:
         if any(found != described for found in (row.graph, *_resumed_with(row))):
             return False
         for action, kept in (row.containers or {}).items():
-            now = code[action].containers if action in code else {}
-            if any(now.get(name) != digest for name, digest in kept.items() if digest):
+            if action in code and not code[action].holds(kept):
                 return False
     return True
 
@@ -120,30 +118,21 @@ def _resumed_with(row: RunRow) -> list[str]:
     return [call["code"] for call in row.halts if "code" in call]
 
 
-def described_hash(env: Env) -> str:
-    """The hash of the application's description, its code included."""
-    return str(_codec.digest(_codec.encode(env.spec.describe(), path="graph")))
+def changed_code(env: Env, recording: Recording, rows: list[Placed]) -> tuple[str, ...]:
+    """The actions of these steps whose code is not what it was when they were recorded."""
+    return tuple(_code_changes(env, recording, rows))
 
 
-def changed_code(env: Env, run: Run, rows: list[Placed]) -> tuple[str, ...]:
-    """The actions of these steps of *run* whose code is not what it was when they were recorded."""
-    return tuple(_code_changes(env, run, rows))
-
-
-def _code_changes(env: Env, run: Run, rows: list[Placed]) -> dict[str, str]:
+def _code_changes(env: Env, recording: Recording, rows: list[Placed]) -> dict[str, str]:
     """Those actions, each with what changed; "" where the recording does not say so."""
-    store = env.store
-    stable: dict[str, dict[str, dict[str, str]]] = {}
     changes: dict[str, str] = {}
     for row in (p.row for p in rows):
-        now = env.code_of(run, row)
+        now = env.code_of(recording.run, row)
         if row.code is None or now is None or row.action in changes:
             continue
-        if row.run_id not in stable:
-            stable[row.run_id] = store.row(row.run_id).containers or {}
-        kept = {k: d for k, d in stable[row.run_id].get(row.action, {}).items() if d}
-        if now.digest != row.code or any(now.containers.get(k) != d for k, d in kept.items()):
-            parts = code_parts(store, row)
+        if not recording.same_code(row, now):
+            parts = code_parts(env.store, row)
             was = now.parts if parts is None else parts  # then only the contents are known
-            changes[row.action] = explain(was, now.parts, kept, now.containers)
+            held = kept_contents(env.store, row)
+            changes[row.action] = explain(was, now.parts, held, now.containers)
     return changes

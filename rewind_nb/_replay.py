@@ -68,7 +68,7 @@ def new_replay(
     session.standing(cells, seq=first, prior=row.prior, visits=recording.visits_before(first))
     adapters = env.spec.adapters if hooks == "user" else ()
     machine = Machine(env.spec, session, entry=entry, adapters=adapters)
-    tally = Tally(code_changed=changed_code(env, run, expected))
+    tally = Tally(code_changed=changed_code(env, recording, expected))
     ended = Ended(_replayed_status(run), run.next_action)
     script = replaying(
         machine, Matcher(recording, session), expected, recording.inputs, tally, ended, run.note

@@ -23,7 +23,6 @@ from rewind_nb._outcome import Applied, reads_hold, step_key
 from rewind_nb._reasons import FINISHED
 from rewind_nb._recording import Recording
 from rewind_nb._refusals import (
-    described_hash,
     refuse_complete,
     refuse_foreign,
     refuse_lost_code,
@@ -82,7 +81,7 @@ def resumed(
     opening, chain = Batch(), None
     if row.tail is not None:
         row, opening, chain = written_out(own, row)
-    if row.halts and (code := described_hash(env)) != was.graph:
+    if row.halts and (code := env.described.hash) != was.graph:
         row = replace(row, halts=(*row.halts[:-1], {**row.halts[-1], "code": code}))
     parent = None if row.parent is None else Recording.of(env.store.run(row.parent), row.parent_len)
     answers = last.row if last is not None and unfinished else None

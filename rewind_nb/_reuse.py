@@ -8,20 +8,20 @@ state, inputs and captured calls; hidden state is not seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rewind_nb import _reasons
-from rewind_nb._cells import Cell, Cells
+from rewind_nb._cells import Cell
 from rewind_nb._code import CodeFingerprint
 from rewind_nb._edits import entering
 from rewind_nb._execution import Env
 from rewind_nb._lane import Lane
-from rewind_nb._live import PLAYING
-from rewind_nb._model import RunRow, StepRow
+from rewind_nb._model import PLAYING, RunRow, StepRow
 from rewind_nb._outcome import differing_reads, step_key
 from rewind_nb._recording import Recording, put_again
+from rewind_nb._session import Decide
 from rewind_nb._track import Put, Track
 
 Decision = Put | str  # what to apply, or why the step executes
@@ -107,9 +107,6 @@ class Reusing:
         return None
 
 
-Decide = Callable[[Track, str, int, Mapping[str, Any], CodeFingerprint | None], Decision]
-
-
 def reuse_of(
     env: Env,
     run: RunRow,
@@ -140,8 +137,3 @@ def _other_inputs(row: StepRow, inputs: Mapping[str, Any]) -> list[str]:
     given = {name: Cell.of(value, f"@inputs.{name}").hash for name, value in inputs.items()}
     recorded = dict(row.inputs)
     return [n for n in dict.fromkeys([*recorded, *given]) if recorded.get(n) != given.get(n)]
-
-
-def same_state(cells: Cells, manifest: Mapping[str, str]) -> bool:
-    """Whether a state is a recorded one, the order of its keys included."""
-    return [(key, cell.hash) for key, cell in cells.items()] == list(manifest.items())

@@ -15,7 +15,7 @@ from rewind_nb._label import address, label
 from rewind_nb._lane import lanes_of
 from rewind_nb._model import ErrorInfo, Source, StepRow, Usage
 from rewind_nb._store import Store, _read, _read_tasks
-from rewind_nb._trajectory import Placed, executed
+from rewind_nb._trajectory import Placed
 
 __all__ = ["PAID_ELSEWHERE", "Call", "Step", "sum_usage"]
 
@@ -83,11 +83,6 @@ class Step:
     def executed_key(self) -> _read.StepKey:
         """What addresses the step that really executed, where this one was put in from it."""
         return self.row.origin or self.key
-
-    @cached_property
-    def executed_row(self) -> StepRow:
-        """The row of the step that really executed."""
-        return executed(self.store, self.row)
 
     @property
     def top(self) -> Step:

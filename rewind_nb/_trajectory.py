@@ -203,6 +203,12 @@ def executed(store: Store, row: StepRow) -> StepRow:
     return found
 
 
+def step_inside(store: Store, top: StepRow, path: str, action: str, visit: int) -> StepRow | None:
+    """The step at (action, visit) of a task inside a top-level step, where that executed."""
+    ran = executed(store, top)
+    return store.read(_read_tasks.task_step, ran.run_id, ran.attempt, path, action, visit)
+
+
 def _check_unbroken(run_id: str, rows: list[StepRow], lo: int, hi: int) -> None:
     """Refuse steps that do not all follow each other."""
     seqs = [row.seq for row in rows]

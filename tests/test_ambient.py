@@ -25,7 +25,6 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from random import choice as choice_bound_before
 from time import time as time_bound_before
 
@@ -38,6 +37,7 @@ import pytest
 import time_machine
 from burr.core import ApplicationBuilder, State, action, expr
 from hypothesis import given, settings
+from killed import killed
 
 import rewind_nb
 from rewind_nb import Rewind, Secret, Store, tool
@@ -947,14 +947,7 @@ if __name__ == "__main__":
 
 
 def test_a_killed_process_loses_no_read_that_an_answered_call_depends_on(tmp_path, monkeypatch):
-    (tmp_path / "killed_app.py").write_text(KILLED)
-    log, path = tmp_path / "log", tmp_path / "runs.db"
-    script = [sys.executable, str(tmp_path / "killed_app.py"), str(path), str(log), "kill"]
-    env = {**os.environ, "PYTHONPATH": str(Path(rewind_nb.__file__).parents[1])}
-    assert subprocess.run(script, env=env, check=False).returncode == -9
-    monkeypatch.syspath_prepend(tmp_path)
-    import killed_app
-
+    killed_app, path, log = killed("killed_app", KILLED, tmp_path, monkeypatch)
     with Store(path) as store:
         rw = Rewind(killed_app.app(str(log)), store=store)
         (unfinished,) = store.runs()

@@ -864,7 +864,8 @@ def test_a_fork_interrupted_before_its_overridden_call_still_gets_it_when_resume
     assert rw.replay(again).ok
 
 
-def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider, store):
+def stoppable(provider, store):
+    """An application that asks twice, and may be stopped in between."""
     chat = ChatModel(provider.base_url, "toy")
     stop = SimpleNamespace(armed=True)
 
@@ -878,6 +879,11 @@ def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider
     rw = Rewind(
         ApplicationBuilder().with_actions(talk).with_entrypoint("talk").build(), store=store
     )
+    return rw, stop
+
+
+def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider, store):
+    rw, stop = stoppable(provider, store)
     with pytest.raises(KeyboardInterrupt):
         rw.run()
     stop.armed = False
@@ -890,19 +896,7 @@ def test_an_interrupted_step_plays_back_the_answers_it_had_when_resumed(provider
 
 @pytest.mark.parametrize("mode", ["refresh", "off"])
 def test_an_interrupted_step_plays_back_its_own_answers_in_every_mode(provider, store, mode):
-    chat = ChatModel(provider.base_url, "toy")
-    stop = SimpleNamespace(armed=True)
-
-    @action(reads=[], writes=["said"])
-    def talk(state: State) -> State:
-        first = chat.chat("first").json()["n"]
-        if stop.armed:
-            raise KeyboardInterrupt
-        return state.update(said=[first, chat.chat("second").json()["n"]])
-
-    rw = Rewind(
-        ApplicationBuilder().with_actions(talk).with_entrypoint("talk").build(), store=store
-    )
+    rw, stop = stoppable(provider, store)
     stop.armed = False
     rw.run(cache=mode)
     stop.armed = True

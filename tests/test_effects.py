@@ -1,16 +1,12 @@
 """A tool that acts on the world fires once, and never again by accident."""
 
 import asyncio
-import os
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from burr.core import ApplicationBuilder, State, action
+from killed import killed
 
-import rewind_nb
 from rewind_nb import Rewind, Store, tool
 from rewind_nb.errors import ConfigError, EffectRefusedError, EffectUnknownError
 
@@ -223,14 +219,7 @@ if __name__ == "__main__":
 
 
 def test_an_effect_is_written_down_before_it_fires(tmp_path, monkeypatch):
-    (tmp_path / "paying_app.py").write_text(KILLED)
-    log, path = tmp_path / "log", tmp_path / "runs.db"
-    script = [sys.executable, str(tmp_path / "paying_app.py"), str(path), str(log), "kill"]
-    env = {**os.environ, "PYTHONPATH": str(Path(rewind_nb.__file__).parents[1])}
-    assert subprocess.run(script, env=env, check=False).returncode == -9
-    monkeypatch.syspath_prepend(tmp_path)
-    import paying_app
-
+    paying_app, path, log = killed("paying_app", KILLED, tmp_path, monkeypatch)
     with Store(path) as store:
         rw = Rewind(paying_app.app(str(log)), store=store)
         (unfinished,) = store.runs()

@@ -121,10 +121,6 @@ class Machine:
         """Go on from where the session stands: after a step that was applied, not executed."""
         self.app.update_state(self._state(None))
 
-    def enter(self, action: str) -> None:
-        """Execute *action* next, from where the session stands."""
-        self.app = self._build(action)
-
     def put_in(self, inputs: Mapping[str, Any]) -> bool:
         """Apply what the plan has for the next step instead of executing it, if it has.
 

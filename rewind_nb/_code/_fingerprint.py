@@ -39,6 +39,14 @@ class CodeFingerprint:
     containers: Mapping[str, str]
     parts: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def holds(self, kept: Mapping[str, str]) -> bool:
+        """Whether containers hold what they held before.
+
+        Args:
+            kept: their content digests by name, "" for one that changed and so tells nothing.
+        """
+        return all(self.containers.get(name) == held for name, held in kept.items() if held)
+
     def digest_with(self, stable: Collection[str]) -> str:
         """The digest of the code and of these containers' content.
 

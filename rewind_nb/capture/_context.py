@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from rewind_nb._model import ArtifactRow, CacheMode, CallRow, Event, Override, RunKind
+from rewind_nb._model import (
+    ASKED,
+    PLAYING,
+    ArtifactRow,
+    CacheMode,
+    CallRow,
+    Event,
+    Override,
+    RunKind,
+)
 from rewind_nb._scope import scope
 from rewind_nb._store import Batch, Store
 from rewind_nb._store._read import StepKey
@@ -103,7 +112,6 @@ def branch_order(branch: str) -> tuple[tuple[str, str, int], ...]:
     return tuple((mark, package, int(number)) for mark, package, number in _PART.findall(branch))
 
 
-ASKED = ("model", "tool", "http")  # kinds of calls that ask somebody; the rest are tapes
 NO_RESULT = (  # what a call ended with that says nothing of what it did
     "KeyboardInterrupt", "CancelledError", "SystemExit", "GeneratorExit", "RunStoppedError",
     "EffectUnknownError",
@@ -300,7 +308,7 @@ class StepContext:
     def plays_back(self) -> bool:
         """Whether its recording answers; an earlier attempt of the same run does in every mode."""
         own = self.recorded_key is not None and self.recorded_key[0] == self.run_id
-        return own or self.cache in ("auto", "replay")
+        return own or self.cache in PLAYING
 
     @property
     def place(self) -> str:

@@ -22,14 +22,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec
-from rewind_nb._model import CallKind, CallRow, ErrorInfo, Source, Usage
+from rewind_nb._model import ASKED, CallKind, CallRow, ErrorInfo, Source, Usage
 from rewind_nb._store import _read
 from rewind_nb._store._schema import seal
 from rewind_nb.capture._context import Identity, Span, StepContext, _branch, _parent_call
 from rewind_nb.capture._errors import describe, revive
 from rewind_nb.capture._miss import cache_miss
 
-STORE_WIDE = ("model", "http", "tool")  # clocks and random numbers are a run's own
 NOTHING = object()
 DONE: Future[None] = Future()  # where nothing is to be waited for
 DONE.set_result(None)
@@ -193,7 +192,7 @@ def _recorded(call: OpenCall, nth: int, request: Request) -> tuple[CallRow | Non
         found = _of_this_step(ctx, row, nth, request)
     if found is not None or ctx.strict:
         return found, False
-    if ctx.cache != "auto" or row.kind not in STORE_WIDE or not request.shared:
+    if ctx.cache != "auto" or row.kind not in ASKED or not request.shared:
         return None, False
     identity = (call.place, row.fingerprint, row.n, row.epoch)
     return ctx.store.read(_read.playable_call, row.kind, identity, not_of=ctx.run_id), True
@@ -257,10 +256,10 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
             ctx.settle(row, call.attempt_at)
         ctx.calls.append(row)
         (ctx.batch.replace if call.announced else ctx.batch.add)(row)
-        if row.playable and live and row.kind in STORE_WIDE and ctx.cache != "off":
+        if row.playable and live and row.kind in ASKED and ctx.cache != "off":
             ctx.offers.append((row, call.place))
     _end(call, row)
-    return _committed(ctx, paid=live and row.kind in STORE_WIDE)
+    return _committed(ctx, paid=live and row.kind in ASKED)
 
 
 def fail(
@@ -292,7 +291,7 @@ def fail(
 
 def _dropped(call: OpenCall) -> Future[None]:
     call.span.close()
-    if call.row.source == "live" and call.row.kind in STORE_WIDE:
+    if call.row.source == "live" and call.row.kind in ASKED:
         call.ctx.note_late(f"the end of {call.row.kind} call {call.row.name!r}")
     return DONE
 

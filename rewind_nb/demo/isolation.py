@@ -15,7 +15,7 @@ from pathlib import Path
 from rewind_nb._proof import Proof
 from rewind_nb._rewind import Rewind
 from rewind_nb._run import Run, Step
-from rewind_nb._text import brief
+from rewind_nb._text import brief, how
 from rewind_nb._text._shown import WIDTH, cell, page
 from rewind_nb.demo import default_model, travel
 from rewind_nb.demo.story import Story
@@ -80,20 +80,14 @@ def tell_isolation(rw: Rewind, say: Callable[[str], object]) -> Proof:
     return proof
 
 
-def how(run: Run, step: Step) -> str:
-    """What a fork did about a step."""
-    if step.source == "reused":
-        converged = run.converged_at is not None and step.seq >= run.converged_at
-        return "converged" if converged else "reused"
-    return step.source if step.source in ("inherited", "override") else "executed"
-
-
 def why_table(fork: Run) -> Iterator[str]:
     """A line for each step: what the fork did about it, what that cost, and why."""
     yield "  seq step             how        live tokens  why"
     for step in fork:
         live, tokens = _cost(step)
-        what = f"  {step.seq:>3} {cell(step.action, 16)} {cell(how(fork, step), 10)} {live:>4} {tokens:>6}  "
+        what = (
+            f"  {step.seq:>3} {cell(step.action, 16)} {cell(how(step), 10)} {live:>4} {tokens:>6}  "
+        )
         why = textwrap.wrap(fork.explanation.of(step) or "", WIDTH - len(what))
         for start, line in zip_longest([what], why, fillvalue=" " * len(what)):
             yield start + line
@@ -105,7 +99,7 @@ def contrast_table(run: Run, fork: Run, again: Run) -> Iterator[str]:
     half = f"{'how':<10} live tokens  {'output':<9}"
     yield f"  {'seq step':<20} {half}  {half}".rstrip()
     for one, other in zip(fork, again, strict=True):
-        left, right = (_half(run, *side) for side in ((fork, one), (again, other)))
+        left, right = (_half(run, step) for step in (one, other))
         yield f"  {one.seq:>3} {cell(one.action, 16)} {left}  {right}".rstrip()
     left, right = (_half_total(run, side) for side in (fork, again))
     yield f"  {'':<20} {left}  {right}"
@@ -127,22 +121,22 @@ def chains(rw: Rewind, run: Run, fork: Run) -> Iterator[str]:
 
 def totals(run: Run) -> Iterator[str]:
     """What a run executed and paid for."""
-    executed = sum(how(run, step) == "executed" for step in run)
-    live = sum(step.total_calls[0] for step in run if how(run, step) == "executed")
+    executed = sum(how(step) == "executed" for step in run)
+    live = sum(step.total_calls[0] for step in run if how(step) == "executed")
     spent = None if run.usage is None else run.usage.total_tokens
     tokens = "unknown" if spent is None else f"{spent:,}"
     yield f"  {executed} of {len(run)} steps executed, {live} live calls, tokens: {tokens}"
     yield from (f"  wrote {made.name} for this run ({made.source})" for made in run.artifacts)
 
 
-def _half(run: Run, fork: Run, step: Step) -> str:
+def _half(run: Run, step: Step) -> str:
     live, tokens = _cost(step)
-    return f"{cell(how(fork, step), 10)} {live:>4} {tokens:>6}  {cell(_output(run, step), 9)}"
+    return f"{cell(how(step), 10)} {live:>4} {tokens:>6}  {cell(_output(run, step), 9)}"
 
 
 def _half_total(run: Run, fork: Run) -> str:
     other = sum(_output(run, step) != "the same" for step in fork)
-    live = sum(step.total_calls[0] for step in fork if how(fork, step) == "executed")
+    live = sum(step.total_calls[0] for step in fork if how(step) == "executed")
     spent = None if fork.usage is None else fork.usage.total_tokens
     return f"{'':<10} {live:>4} {'?' if spent is None else spent:>6}  {f'{other} changed':<9}"
 
