@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from rewind_nb._changes import Pair, error_text
-from rewind_nb._model import Manifest
+from rewind_nb._model import Override
 from rewind_nb._run import Step, read_overrides
-from rewind_nb._trajectory import after_step, survives
-
-Seen = list[tuple[str | None, ...]]
-"""What each side found at a key, None where it was absent; empty where it did not look."""
+from rewind_nb._ways import edited_ways
 
 
 def overridden(pair: Pair) -> bool:
@@ -43,7 +40,14 @@ def entering(pair: Pair) -> list[str]:
     if not overridden(pair):
         return []
     given = [o for s in pair if s and s.override for o in read_overrides(s.store, s.override)]
-    return [*dict.fromkeys(key for o in given if o.kind == "state" for key in o.value)]
+    return [*dict.fromkeys(key for override in given for key in _keys_set(override))]
+
+
+def _keys_set(override: Override) -> list[str]:
+    """The state keys that an override, or the user between two steps, set or deleted."""
+    if override.kind == "update":
+        return [*override.value["set"], *override.value["delete"]]
+    return [*override.value] if override.kind == "state" else []
 
 
 def changed_reads(pair: Pair) -> list[str]:
@@ -62,7 +66,8 @@ def changed_reads(pair: Pair) -> list[str]:
     ]
 
 
-def found_at(pair: Pair, key: str) -> Seen:
+def found_at(pair: Pair, key: str) -> list[tuple[str | None, ...]]:
+    """What each side found at a key, None where it was absent; empty where it did not look."""
     rows = [s.row for s in pair if s is not None]
     looked = [dict(row.reads) for row in rows]
     return [
@@ -71,25 +76,16 @@ def found_at(pair: Pair, key: str) -> Seen:
     ]
 
 
-def parted_keys(pair: Pair, read: set[str]) -> list[str]:
-    """The keys that the two sides did different things to.
-
-    Args:
-        read: those that are read anywhere; a rule of deletion touches all of them.
-    """
-    if pair.shared:
-        return []
-    writes = [dict(s.row.writes) if s else {} for s in pair]
-    rules = [s.row.deleted if s else None for s in pair]
-    given = entering(pair)
-    found = []
-    for key in {*writes[0], *writes[1], *given, *(read if any(rules) else ())}:
-        ours, theirs = (
-            w.get(key, survives(key, rule)) for w, rule in zip(writes, rules, strict=True)
-        )
-        if ours != theirs or (key in given and ours is True):
-            found.append(key)
-    return found
+def edited_after(pair: Pair) -> tuple[str, ...]:
+    """How the transitions of the two runs from a step of both differ, a line each."""
+    before, after = pair
+    if before is None or after is None or before.path:
+        return ()
+    graphs = [(s.store, s.store.row(s.row.run_id).graph) for s in (before, after)]
+    if graphs[0][1] == graphs[1][1]:
+        return ()
+    ours, theirs = (store.value(graph) for store, graph in graphs)
+    return tuple(edited_ways(ours, theirs, before.action))
 
 
 def way(step: Step) -> str | None:
@@ -107,13 +103,3 @@ def ended(step: Step | None) -> tuple[str, str | None] | None:
     if step is None or step.status == "complete":
         return None
     return step.status, error_text(step.row)
-
-
-def final_state(steps: list[Step]) -> Manifest:
-    """The state at the end of a task."""
-    state: Manifest = ()
-    for step in sorted(steps, key=lambda step: step.seq):
-        state = state if step.row.state is None else step.row.state
-        if step.status == "complete":
-            state = after_step(state, step.row.deleted, step.row.writes)
-    return state

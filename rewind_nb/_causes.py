@@ -13,42 +13,20 @@ from dataclasses import astuple
 from typing import NamedTuple
 
 from rewind_nb import _codec
-from rewind_nb._apart import changed_inputs, entering, overridden, recoded
+from rewind_nb._answers import ANEW, other_answers
+from rewind_nb._apart import changed_inputs, entering, overridden, recoded, way
+from rewind_nb._chains import Chains
 from rewind_nb._changes import Pair, Side
-from rewind_nb._coded import code_changes
+from rewind_nb._coded import code_changes, other_contents
 from rewind_nb._describe import describe_override
 from rewind_nb._label import address, label, shown
-from rewind_nb._origins import TASKS, Origin, Origins, Read
+from rewind_nb._origins import Origins, Parting
 from rewind_nb._pairs import Nesting
-from rewind_nb._run import Step, read_overrides
+from rewind_nb._readings import TASKS, Origin, Read
+from rewind_nb._run import Run, Step, read_overrides
 
-MAX_CHAINS = 64
+SUPPLIED = frozenset({"override", "reused"})  # sources of a step that executed nothing
 MAX_MADE = 3  # fields named that a value was made from
-
-
-class Link(NamedTuple):
-    """One link of a cause: a step and the field it passed on.
-
-    Attributes:
-        path: such as ``report.total``; ``@tasks`` where a step made other tasks.
-        lane: the task the step is in, such as ``map:1[0]/``; "" for a step of the run itself.
-    """
-
-    seq: int
-    action: str
-    path: str
-    lane: str = ""
-    visit: int = 1
-
-    @property
-    def address(self) -> str:
-        """Where the step stands: ``search:2``, or inside a task ``map:1[0]/query:1``."""
-        return address(self.lane, self.action, self.visit)
-
-    @property
-    def label(self) -> str:
-        """The step in words."""
-        return label(self.seq, self.action, self.visit, self.lane)
 
 
 class Given(NamedTuple):
@@ -83,48 +61,50 @@ class Given(NamedTuple):
         return label(self.seq, self.action, self.visit, self.lane)
 
 
-class _Chain(NamedTuple):
-    """A chain of links from its last one back, so that chains share their beginnings."""
-
-    length: int
-    last: Link
-    rest: _Chain | None
-
-    def links(self) -> tuple[Link, ...]:
-        found: list[Link] = []
-        chain: _Chain | None = self
-        while chain is not None:
-            found.append(chain.last)
-            chain = chain.rest
-        return tuple(reversed(found))
-
-
 class Causes:
     """Why aligned steps differ; a pair is addressed by its position in *pairs*."""
 
-    def __init__(self, pairs: Sequence[Pair], nesting: Nesting) -> None:
+    def __init__(self, pairs: Sequence[Pair], nesting: Nesting, runs: tuple[Run, Run]) -> None:
         self.pairs = pairs
-        self.origins = Origins(pairs, nesting)
-        self._shortest: list[list[_Chain | None]] = []  # by position, as far as they are known
+        self.origins = Origins(pairs, nesting, runs)
+        self.chains = Chains(pairs, self.origins, self._has_its_own_cause)
+        self._answered: dict[int, list[str]] = {}
+        self._other_contents: dict[tuple[str, ...], list[str]] = {}
 
     def words(self, n: int) -> str:
         """Why the two steps of a pair differ."""
         pair, own = self.pairs[n], self.entering(n)
         causes = ["override"] if overridden(pair) else []
-        if reads := [read for read in self.origins.reads(n) if read.key not in own]:
+        if reads := [read for read in self.origins.readings.of(n) if read.key not in own]:
             causes.append(f"read {', '.join(map(self._read_words, reads))}")
         causes += self._task_words(n)
         if not overridden(pair) and (names := changed_inputs(pair)):
             causes.append(f"given other inputs: {', '.join(map(repr, names))}")
         if recoded(pair):
             causes.append(f"its code changed{_what_changed(pair)}")
+        else:
+            causes += self._contents(pair)
+        causes += self._answers(n)
         if not causes and pair.shown.live_calls:
-            causes.append("asked anew: another answer")
+            causes.append(ANEW)
         return "; ".join(causes) or "not from its reads: hidden state, clock or chance"
 
     def parting_words(self, n: int) -> str:
         """Why only one side took a step, where the other went another way."""
-        parting = self.origins.parting(n)
+        return self._parted(self.origins.parting(n))
+
+    def end_words(self, n: int) -> str:
+        """Why the runs ended differently after a pair that both took."""
+        before, after = self.pairs[n]
+        assert before is not None and after is not None  # noqa: PT018, S101
+        failed = [bool((step.transition or {}).get("failed")) for step in (before, after)]
+        if failed[0] != failed[1]:
+            return "the condition of a transition raised"
+        if way(before) != way(after):
+            return self._parted(self.origins.parted_at(n))
+        return "stopped there, by nothing that a step did"
+
+    def _parted(self, parting: Parting | None) -> str:
         words = "the runs took different paths"
         if parting is None:
             return words
@@ -134,7 +114,9 @@ class Causes:
             repr(read.key) if read.origins == (origin,) else self._read_words(read)
             for read, origin in zip(parting.reads, own, strict=True)
         )
-        return f"{words}, whose conditions read {', '.join(reads)}" if own else words
+        said = [f"whose conditions read {', '.join(reads)}"] if own else []
+        said += [f"through an edit: {'; '.join(parting.edits)}"] if parting.edits else []
+        return ", ".join([words, *said])
 
     def given(self) -> Iterator[Given]:
         """The overrides that only one side was given, in execution order."""
@@ -155,35 +137,29 @@ class Causes:
         """The state keys that an override of one side, or another one of each, set there."""
         return entering(self.pairs[n])
 
-    def chains(self, n: int, path: str) -> list[tuple[Link, ...]]:
-        """The shortest chains that end at a field of a pair, at most `MAX_CHAINS`.
+    def _has_its_own_cause(self, n: int) -> bool:
+        """Whether something else than its reads makes the sides differ."""
+        pair = self.pairs[n]
+        own = overridden(pair) or recoded(pair) or changed_inputs(pair) or self._contents(pair)
+        return bool(own or self._answers(n))
 
-        Every chain leads from earlier pairs to later ones, so the shortest to each pair
-        follow from the shortest to those before it, and no chain is walked twice.
-        """
-        for m in range(len(self._shortest), n + 1):
-            self._shortest.append(self._chains_to(m))
-        end = self._link(Origin(path, n))
-        return [(*(chain.links() if chain else ()), end) for chain in self._shortest[n]]
+    def _answers(self, n: int) -> list[str]:
+        if n not in self._answered:
+            self._answered[n] = other_answers(self.pairs[n])
+        return self._answered[n]
 
-    def _chains_to(self, m: int) -> list[_Chain | None]:
-        """What leads to a pair, the shortest first; None where it starts there."""
-        found = [
-            _Chain(1 + (chain.length if chain else 0), self._link(origin), chain)
-            for origin in self.origins.of(m)
-            for chain in ([None] if origin.begins else self._shortest[origin.pair])
-        ]
-        found.sort(key=lambda chain: chain.length)
-        starts = [None] if not found or _has_its_own_cause(self.pairs[m]) else []
-        return [*starts, *found][:MAX_CHAINS]
-
-    def begun(self, n: int, path: str) -> list[tuple[Link, ...]]:
-        """The chain to a field that differs as it enters a pair: it begins there."""
-        return [(self._link(Origin(path, n)),)]
-
-    def _link(self, origin: Origin) -> Link:
-        step = self.pairs[origin.pair].shown
-        return Link(step.seq, step.action, origin.path, step.path, step.visit)
+    def _contents(self, pair: Pair) -> list[str]:
+        """The lists and dicts around its code that held something else, where both executed."""
+        before, after = pair
+        if before is None or after is None or before.row.run_id == after.row.run_id:
+            return []
+        if SUPPLIED & {before.row.source, after.row.source}:
+            return []
+        which = (before.row.run_id, after.row.run_id, before.path, before.action)
+        if which not in self._other_contents:
+            rows = (before.store, before.row), (after.store, after.row)
+            self._other_contents[which] = other_contents(*rows)
+        return self._other_contents[which]
 
     # -- words --------------------------------------------------------------------------------
 
@@ -191,7 +167,7 @@ class Causes:
         if not read.origins:
             return repr(read.key)
         if not read.made:
-            return f"{read.key!r} ({self._who(read.origins[0])})"
+            return f"{read.key!r} ({', '.join(dict.fromkeys(map(self._who, read.origins)))})"
         fields = [self._made_words(origin) for origin in read.origins[:MAX_MADE]]
         more = len(read.origins) - MAX_MADE
         if more > 0:
@@ -207,7 +183,9 @@ class Causes:
             return f"other inputs of {step}"
         if recoded(pair):
             return f"changed code of {step}"
-        return f"{'an override' if overridden(pair) else 'new answers'} of {step}"
+        if overridden(pair):
+            return f"an override of {step}"
+        return f"{'new' if pair.shown.live_calls else 'other'} answers of {step}"
 
     def _who(self, origin: Origin) -> str:
         """The step that passed something on."""
@@ -251,8 +229,3 @@ def _what_changed(pair: Pair) -> str:
         return ""
     words = code_changes((before.store, before.row), (after.store, after.row))
     return words and f" ({words})"
-
-
-def _has_its_own_cause(pair: Pair) -> bool:
-    """Whether something else than its reads makes the sides differ."""
-    return overridden(pair) or recoded(pair) or bool(changed_inputs(pair))

@@ -17,23 +17,29 @@ from typing import Any, Literal, NamedTuple
 from rewind_nb import _codec, _path
 from rewind_nb._codec._reread import Pool
 from rewind_nb._contrast import contrast
+from rewind_nb._delta import Delta, became, one_change, order_of_keys
 from rewind_nb._describe import displayed
-from rewind_nb._diff import MISSING, Delta, Known, diff_nodes, strict_equal
-from rewind_nb._divergence import Divergence
+from rewind_nb._diff import MISSING, Known, diff_items, diff_nodes, strict_equal
+from rewind_nb._divergence import Divergence, both_paths
 from rewind_nb._label import address, label, shown
 from rewind_nb._model import StepRow
-from rewind_nb._run import Step
+from rewind_nb._run import Run, Step
 from rewind_nb._store import Store
 from rewind_nb._store._nodes import Nodes
 
 Values = Mapping[str, str]
 """Hashes of values, by name."""
 
+Kept = Step | Run
+"""What is in a store."""
+
 Side = Literal["before", "after"]
 """Of two runs the first and the second."""
 
 STEP = "@step"
 RESULT = _path.join("", _path.Root("@result"))
+STREAM = "@stream"
+RAW = "@error.raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,13 @@ class Change:
     """One field that differs.
 
     Attributes:
-        path: such as ``report.groups.A.total``; ``@result``, ``@error``, ``@inputs.x``,
-            ``@artifacts["page.md"]`` (by its hash) and ``@step`` (a step only one side has)
-            beside the state.
+        path: such as ``report.groups.A.total``, where it is in the second run's value; in the
+            first's, if it was removed. Beside the state ``@result``, ``@error``,
+            ``@error.raw`` (the output that could not be used), ``@inputs.x``, ``@stream[2]``,
+            ``@artifacts["page.md"]`` (by its hash), ``@deleted``, ``@writes`` and ``@state``
+            (the order of the keys that a step wrote, or a run began with), ``@status``,
+            ``@step`` (a step only one side has), ``@next`` and ``@outcome`` (where, and how, a
+            run stopped after steps that both took).
         before: the first run's value; MISSING where it has none.
         after: the second run's.
         kind: ``changed``, ``added``, ``removed``, ``type`` or ``order``; ``failed``,
@@ -52,6 +62,8 @@ class Change:
         seq: position in the second run (in the first, for a removed step); for a step of a
             task, in the task.
         lane: the task it is in, such as ``map:1[0]/``; "" for a step of the run itself.
+        was_at: the path in the first run's value, where the items of a list around it moved;
+            None where that is *path* too.
     """
 
     seq: int
@@ -63,13 +75,19 @@ class Change:
     kind: str
     cause: str
     lane: str = ""
+    was_at: str | None = None
 
     @classmethod
     def at(cls, step: Step, delta: Delta, cause: str, kind: str | None = None) -> Change:
         """A change of a step; *kind* where it is another one than that of the values."""
-        path, before, after, of_values = delta
-        kind = kind or of_values
-        return cls(step.seq, step.action, step.visit, path, before, after, kind, cause, step.path)
+        path, before, after, of_values, was_at = delta
+        place = (step.seq, step.action, step.visit)
+        return cls(*place, path, before, after, kind or of_values, cause, step.path, was_at)
+
+    @property
+    def where(self) -> str:
+        """The path in words: where it was before too, if that is elsewhere."""
+        return both_paths(self.path, self.was_at)
 
     @property
     def address(self) -> str:
@@ -85,34 +103,7 @@ class Change:
         visit = f" (visit {self.visit})" if self.visit > 1 else ""
         where = shown(self.address) if self.lane else f"{self.action!r}{visit}"
         values = " -> ".join(contrast(self.before, self.after))
-        return displayed(f"<Change {where} {self.path}: {values} [{self.cause}]>")
-
-
-class ArtifactChange(NamedTuple):
-    """A file by its hash in each run; None where a run has none of that name."""
-
-    name: str
-    before: str | None
-    after: str | None
-
-    @property
-    def same(self) -> bool:
-        """Whether the bytes are the same."""
-        return self.before == self.after
-
-    @property
-    def kind(self) -> Literal["same", "changed", "added", "removed"]:
-        """What became of it: ``same``, ``changed``, ``added`` or ``removed``."""
-        return "same" if self.same else _kind(self.before, self.after)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the two runs ended."""
-
-    before: str
-    after: str
-    changed: tuple[str, ...]  # top-level fields of the final state that differ
+        return displayed(f"<Change {where} {self.where}: {values} [{self.cause}]>")
 
 
 class Pair(NamedTuple):
@@ -130,9 +121,11 @@ class Pair(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether both did the very same."""
-        both = self.before is not None and self.after is not None
-        return both and self.before.hash == self.after.hash  # type: ignore[union-attr]
+        """Whether both were given and did the very same; files apart, which are no part of it."""
+        before, after = self
+        if before is None or after is None:
+            return False
+        return self.shared or _done(before) == _done(after)
 
     @property
     def shared(self) -> bool:
@@ -158,26 +151,40 @@ class Comparison:
         """What two executions of a step were given and did differently, artifacts apart."""
         ours, theirs = before.row, after.row
         yield from self._mappings(before, after, dict(ours.inputs), dict(theirs.inputs), "@inputs")
-        yield from text_changes("@error", error_text(ours), error_text(theirs))
-        yield from self._mappings(before, after, dict(ours.writes), dict(theirs.writes), "")
-        if ours.deleted != theirs.deleted:
-            yield Delta("@deleted", ours.deleted or MISSING, theirs.deleted or MISSING, "changed")
+        yield from _endings(before, after)
+        old, new = dict(ours.writes), dict(theirs.writes)
+        yield from self._mappings(before, after, old, new, "")
+        yield from order_of_keys("@writes", old, new)
+        yield from one_change("@deleted", ours.deleted, theirs.deleted)
         if ours.result != theirs.result:
             yield from self._results(before, after)
+        if ours.stream != theirs.stream:
+            yield from self._chunks(before, after)
 
     def values(
-        self, before: Step, after: Step, old: str | None, new: str | None, path: str
+        self, before: Kept, after: Kept, old: str | None, new: str | None, path: str
     ) -> Iterator[Delta]:
-        """The differing leaves between two stored values, decoded; None where there is none."""
+        """The differing leaves between two stored values, decoded; None where there is none.
+
+        Args:
+            before: what the first is stored with: a step, or a run.
+            after: what the second is.
+            path: where both are.
+        """
         ours, theirs = self._node(before, old), self._node(after, new)
         if ours is MISSING or theirs is MISSING:
-            yield Delta(path, _value(ours), _value(theirs), _kind(old, new))
+            yield Delta(path, _value(ours), _value(theirs), became(old, new))
             return
-        for delta in diff_nodes(ours, theirs, path, self._known):
-            if type(delta.before) is type(delta.after) is str:
-                yield delta
-            else:
-                yield Delta(delta.path, _value(delta.before), _value(delta.after), delta.kind)
+        yield from map(decoded, diff_nodes(ours, theirs, path, self._known))
+
+    def _chunks(self, before: Step, after: Step) -> Iterator[Delta]:
+        """The chunks that differ; where only one side streamed, all of them as one change."""
+        old, new = before.row.stream, after.row.stream
+        if old is None or new is None:
+            yield from self.values(before, after, old, new, STREAM)
+        else:
+            items = self._node(before, old), self._node(after, new)
+            yield from map(decoded, diff_items(*items, STREAM))
 
     def _mappings(
         self, before: Step, after: Step, old: Values, new: Values, prefix: str
@@ -191,7 +198,7 @@ class Comparison:
         """Changes of the result, those apart that only repeat a state write of that name."""
         written = {*dict(before.row.writes), *dict(after.row.writes)}
         results = [(s, _items(self._node(s, s.row.result))) for s in (before, after)]
-        if None in (before.row.result, after.row.result) and all(
+        if before.status != after.status and all(
             self._node(step, step.row.result) in (MISSING, result)
             and all(name in written and self._repeats(step, result, name) for name in result)
             for step, result in results
@@ -216,15 +223,24 @@ class Comparison:
             return value is written
         return strict_equal(value, written)
 
-    def _node(self, step: Step, digest: str | None) -> Any:
-        return MISSING if digest is None else self._nodes[step.store].node(digest)
+    def _node(self, kept: Kept, digest: str | None) -> Any:
+        return MISSING if digest is None else self._nodes[kept.store].node(digest)
 
 
-def text_changes(path: str, old: str | None, new: str | None) -> Iterator[Delta]:
-    """The change from one text to another; None where there is none."""
-    if old != new:
-        before, after = (MISSING if text is None else text for text in (old, new))
-        yield Delta(path, before, after, _kind(old, new))
+def _done(step: Step) -> tuple[Any, ...]:
+    raw = None if step.error is None else step.error.raw
+    return step.hash, step.status, step.row.stream, raw, dict(step.row.inputs)
+
+
+def _endings(before: Step, after: Step) -> Iterator[Delta]:
+    """How the two ended, as far as that differs."""
+    errors = before.error, after.error
+    texts = error_text(before.row), error_text(after.row)
+    yield from one_change("@error", *texts)
+    if None not in errors:
+        yield from one_change(RAW, *(error.raw for error in errors if error))
+    if texts[0] == texts[1]:  # else the error tells it
+        yield from one_change("@status", before.status, after.status)
 
 
 def only_side(found: Change | Divergence) -> Side | None:
@@ -244,8 +260,11 @@ def error_text(row: StepRow) -> str | None:
     return None if row.error is None else f"{row.error.type}: {row.error.message}"
 
 
-def _kind(old: str | None, new: str | None) -> Literal["changed", "added", "removed"]:
-    return "added" if old is None else "removed" if new is None else "changed"
+def decoded(delta: Delta) -> Delta:
+    """A change of nodes as one of the values that they stand for."""
+    if type(delta.before) is type(delta.after) is str:
+        return delta
+    return delta._replace(before=_value(delta.before), after=_value(delta.after))
 
 
 def _items(node: Any) -> dict[Any, Any]:

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rewind_nb._answering import other_model_note
-from rewind_nb._causes import Causes, Given, Link
-from rewind_nb._changes import ArtifactChange, Change, Outcome, Pair, Side, error_text, only_side
+from rewind_nb._causes import Causes, Given
+from rewind_nb._chains import Link
+from rewind_nb._changes import Change, Pair, Side, error_text, only_side
 from rewind_nb._contrast import contrast
 from rewind_nb._describe import displayed, plural
 from rewind_nb._divergence import Divergence
+from rewind_nb._ends import ArtifactChange, Outcome, artifact_changes, outcome
 from rewind_nb._fields import Fields, Found
 from rewind_nb._label import label
+from rewind_nb._lookup import unchanged
 from rewind_nb._pairs import Nesting, paired
+from rewind_nb._path import is_within
 from rewind_nb._run import Run, Step
-from rewind_nb.errors import NotFoundError, did_you_mean
+from rewind_nb.errors import NotFoundError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,14 +73,15 @@ class Diff:
         """
         return tuple(paired(self.a.steps, self.b.steps))
 
-    @property
+    @cached_property
     def identical(self) -> bool:
-        """Whether both took the same steps with the same hashes and files, and ended alike."""
-        return (
-            all(pair.same for pair in self.pairs)
-            and self.a.state_hash == self.b.state_hash
-            and not any(any(self._fields.files(pair)) for pair in self.pairs)
-        )
+        """Whether no change is listed: both were given the same, did the same and ended alike.
+
+        They took the same steps with the same inputs, writes, deletions, results, errors,
+        stream chunks and files, from the same state, and stopped alike at the same place. What
+        only led to that is not compared: reads, calls, sources, code, cost and time.
+        """
+        return next(self._fields.changes(), None) is None
 
     @cached_property
     def ancestor(self) -> Run | None:
@@ -116,18 +122,25 @@ class Diff:
         if first is None:
             return None
         where = (first.seq, first.action, first.visit, first.path)
-        return Divergence(*where, first.before, first.after, first.cause, first.lane)
+        values = first.before, first.after
+        return Divergence(*where, *values, first.cause, first.lane, first.was_at)
 
     @cached_property
     def overrides(self) -> tuple[Given, ...]:
         """The overrides that set the runs apart: each that only one of them was given.
 
-        One that equals what was recorded is among them, though it changed nothing.
+        One that equals what was recorded is among them, though it changed nothing; and an
+        edited application, whether the code of a step was edited or the way on from it.
         """
         sides: tuple[tuple[Side, Run], ...] = (("before", self.a), ("after", self.b))
         both = "" if self.ancestor is None else self.ancestor.id  # what it was given, both have
-        idle = [given for side, run in sides if run.id != both for given in _idle(side, run)]
-        return (*self._causes.given(), *idle)
+        given = [*self._causes.given()]
+        told = {(one.side, one.words) for one in given}
+        for side, run in sides:
+            idle = [] if run.id == both else [*_idle(side, run)]
+            edits = [edit for edit in _edits(side, run, both) if edit not in idle]
+            given += [one for one in [*idle, *edits] if (side, one.words) not in told]
+        return tuple(given)
 
     @property
     def cause(self) -> str | None:
@@ -142,18 +155,12 @@ class Diff:
     @cached_property
     def artifacts(self) -> tuple[ArtifactChange, ...]:
         """Every file either run made, by name, with its hash before and after."""
-        before = {a.name: a.sha256 for a in self.a.artifacts}
-        after = {a.name: a.sha256 for a in self.b.artifacts}
-        names = dict.fromkeys([*before, *after])
-        return tuple(ArtifactChange(n, before.get(n), after.get(n)) for n in names)
+        return artifact_changes(self.a, self.b)
 
     @cached_property
     def outcome(self) -> Outcome:
         """How each run ended, and which fields of the final state differ."""
-        before, after = self.a.final_manifest, self.b.final_manifest
-        keys = dict.fromkeys([*before, *after])
-        changed = tuple(k for k in keys if before.get(k) != after.get(k))
-        return Outcome(self.a.status, self.b.status, changed)
+        return outcome(self.a, self.b)
 
     @cached_property
     def mismatched_models(self) -> tuple[str, ...]:
@@ -183,34 +190,39 @@ class Diff:
 
         Args:
             path: of a change, such as ``text`` or ``report.total``; or of a field that a step
-                wrote which only one run took.
-            at: the step that changed it, by its address such as ``each:2[3]/grade:1``; the
-                last that did if it is left out.
+                wrote or deleted which only one run took.
+            at: the step that changed it, by its address such as ``each:2[3]/grade:1``; if it
+                is left out, the last that did: in each run, where those are two.
 
         Returns:
             Chains, each from its first cause to the field.
 
         Raises:
-            NotFoundError: nothing changed at this path; the message lists what did.
+            NotFoundError: nothing changed at this path: both runs have the same there, or
+                neither has anything, or there is no such step; the message says which, and
+                what did change.
+            ConfigError: neither has anything there, and the text is not a path.
         """
-        within = (f"{path}.", f"{path}[")
+        if at is None and (origins := self._fields.at_end(path)):
+            return self._causes.chains.through(origins, path)
         there = [f for f in self.found if at is None or f.change.address == at]
         found = [f for f in there if f.change.path == path]
-        found = found or [f for f in there if f.change.path.startswith(within)]
-        alone = self._fields.written_by_one_side(path, at)
+        found = found or [f for f in there if path and is_within(f.change.path, path)]
+        alone = self._fields.touched_by_one_side(path, at)
         if not found and alone is None:
-            where = f"{path!r}" if at is None else f"{path!r} of {at}"
-            known = [c.path if at is None or there else c.address for c in self.changes]
-            near = did_you_mean(path if at is None or there else at, dict.fromkeys(known))
-            raise NotFoundError(f"Nothing changed at {where}. {near}")
+            raise NotFoundError(unchanged(self, path, at), path=path, at=at)
         if alone is not None and (not found or alone > found[-1].pair):
-            return self._causes.chains(alone, path)
+            return self._causes.chains.to(alone, path)
         return self.chains(found[-1], path)
 
     def chains(self, found: Found, path: str | None = None) -> list[tuple[Link, ...]]:
         """The chains to a change, or to another field of the same step."""
-        chains = self._causes.begun if found.entering else self._causes.chains
-        return chains(found.pair, found.change.path if path is None else path)
+        change = found.change
+        path = change.path if path is None else path
+        if found.entering:  # it begins there
+            return [(Link(change.seq, change.action, path, change.lane, change.visit),)]
+        chains = self._causes.chains
+        return (chains.on if found.leaving else chains.to)(found.pair, path)
 
     # -- how ------------------------------------------------------------------------------
 
@@ -221,7 +233,7 @@ class Diff:
 
     @cached_property
     def _causes(self) -> Causes:
-        return Causes(self.pairs, self.nesting)
+        return Causes(self.pairs, self.nesting, (self.a, self.b))
 
     @cached_property
     def _fields(self) -> Fields:
@@ -253,7 +265,7 @@ class Diff:
         if side := only_side(first):
             return f"{step} only in {(self.a if side == 'before' else self.b).id} ({first.why})"
         values = " -> ".join(contrast(first.before, first.after))
-        return f"{step} {first.path}: {values} ({first.why})"
+        return f"{step} {first.where}: {values} ({first.why})"
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html
@@ -288,6 +300,14 @@ def _idle(side: Side, run: Run) -> Iterator[Given]:
     step = run.forked_step if run.overrides else None
     if step is not None and all(step.run_id != run.id for step in run.steps):
         yield Given.at(side, step, run.override_words)
+
+
+def _edits(side: Side, run: Run, until: str) -> Iterator[Given]:
+    """The edited applications that a run came by, which no step need have been given."""
+    for fork in takewhile(lambda earlier: earlier.id != until, _lineage(run)):
+        step = fork.forked_step
+        if step is not None and any(override.kind == "code" for override in fork.overrides):
+            yield Given.at(side, step, fork.override_words)
 
 
 def _lineage(run: Run) -> Iterator[Run]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rewind_nb._changes import STEP, Comparison
+from rewind_nb._changes import STEP, Comparison, Pair
 from rewind_nb._counterpart import Parent
 from rewind_nb._describe import describe_override, displayed
 from rewind_nb._model import Manifest, Override
@@ -106,7 +106,7 @@ def _of_step(run: Run, parent: Parent, values: Comparison, step: Step) -> Iterat
         return
     before = Step(run.store, placed, placed.row.source)
     yield from _entering(run, parent, values, before, step)
-    if before.hash != step.hash or before.row.inputs != step.row.inputs:
+    if not Pair(before, step).same:
         yield from (delta.path for delta in values.fields(before, step))
     ours, theirs = (_files(s) for s in (before, step))
     yield from (

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from rewind_nb import _codec
-from rewind_nb._describe import WIDTH, short
+from rewind_nb._describe import WIDTH, clip, columns, short
 from rewind_nb._items import strict_equal
 from rewind_nb._path import MISSING, join
 from rewind_nb._secrets import redact, redact_bytes
@@ -22,11 +22,11 @@ from rewind_nb.errors import NotEncodableError
 
 __all__ = ["contrast"]
 
-LEFT = 20  # characters kept of what both begin with
+LEFT = 20  # columns kept of what both begin with
 
 
 def contrast(before: Any, after: Any, width: int = WIDTH) -> tuple[str, str]:
-    """Both values on one line each without secrets, cut at *width* so that they differ.
+    """Both values on one line each without secrets, cut at *width* columns so that they differ.
 
     Example:
         >>> contrast("a" * 50 + "bc", "a" * 50 + "cd", width=30)
@@ -37,29 +37,29 @@ def contrast(before: Any, after: Any, width: int = WIDTH) -> tuple[str, str]:
     if type(before) is type(after) is bytes:
         return _texts(redact_bytes(before), redact_bytes(after), width)
     lines = _line(before, width), _line(after, width)
-    cut = max(map(len, lines)) > width
+    cut = max(map(columns, lines)) > width
     if before is MISSING or after is MISSING:
-        return _cut(lines[0], width), _cut(lines[1], width)
+        return clip(lines[0], width), clip(lines[1], width)
     if cut or lines[0] == lines[1] or is_table(before):
         lines = _differing(before, after) or lines
     if lines[0] == lines[1]:
         lines = _inside(before, after)
-    start = 0 if max(map(len, lines)) <= width else max(0, shared_start(*lines) - LEFT)
+    start = 0 if max(map(columns, lines)) <= width else max(0, shared_start(*lines) - LEFT)
     dots = "..." if start else ""
-    return _cut(dots + lines[0][start:], width), _cut(dots + lines[1][start:], width)
+    return clip(dots + lines[0][start:], width), clip(dots + lines[1][start:], width)
 
 
 def _texts(before: Any, after: Any, width: int) -> tuple[str, str]:
     """Two texts without secrets, which nobody would recognise in a part."""
     start = 0
-    if max(len(repr(side[: width + 1])) for side in (before, after)) > width:
+    if max(columns(repr(side[: width + 1])) for side in (before, after)) > width:
         same = shared_start(before, after)
         start = max(0, same - LEFT)
-        while len(repr(before[start:same])) > LEFT + 3:  # it is longer where it is escaped
+        while columns(repr(before[start:same])) > LEFT + 3:  # wide, or longer where it is escaped
             start += 1
     dots = "..." if start else ""
     lines = [f"{dots}{side[start : start + width]!r}" for side in (before, after)]
-    return _cut(lines[0], width), _cut(lines[1], width)
+    return clip(lines[0], width), clip(lines[1], width)
 
 
 def _line(value: Any, width: int) -> str:
@@ -76,10 +76,6 @@ def _differing(before: Any, after: Any) -> tuple[str, str] | None:
         return differing(before, after)
     except Exception:  # noqa: BLE001  (labels and cells may be anything)
         return None
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
 # -- two objects of one repr --------------------------------------------------------------

@@ -8,8 +8,9 @@ there can be compared too.
 - Equal means equal by type and value: 1, 1.0 and True differ, so do 0.0 and -0.0.
 - A dict is compared key by key; another order of the same keys is a change of its own.
 - A list is aligned first, so an insertion is one change. Items that face each other in
-  a replaced run are paired by likeness and compared in depth: the path of a changed
-  leaf counts positions as they are *after*, the path of a removed item as *before*.
+  a replaced run are paired by likeness and compared in depth.
+- A path reads in the value *after*, that of something removed in the value *before*. Where
+  items of a list moved, `was_at` is the path at which the value before has what was there.
 - A set has members instead of positions: each change is at the path of the set.
 - Every other tag (datetime, ndarray, enum, custom, ...) is a leaf.
 
@@ -20,56 +21,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
+from rewind_nb._delta import At, Delta, Kind, Pair, moved, order_changed
 from rewind_nb._items import CONTAINERS, Node, item_rows, node_bytes, strict_equal
 from rewind_nb._path import MISSING, Missing, bracket, join
 
-__all__ = ["MISSING", "Delta", "Kind", "Known", "Missing", "Node", "diff_nodes", "strict_equal"]
-
-Kind = Literal["changed", "added", "removed", "type", "order"]
+__all__ = [
+    "MISSING",
+    "Delta",
+    "Kind",
+    "Known",
+    "Missing",
+    "Node",
+    "diff_items",
+    "diff_nodes",
+    "strict_equal",
+]
 
 SMALL = 32  # children and changes of a pair that is remembered
 REMEMBERED = 1 << 16  # pairs
 
 
-class Delta(NamedTuple):
-    """One change between two values.
+_Found = Iterator[Delta | Pair]
 
-    Attributes:
-        path: where, written as `rewind_nb._path` does.
-        before: the node before, `MISSING` where it was added.
-        after: the node after, `MISSING` where it was removed.
-        kind: ``changed``, ``added``, ``removed``, ``type`` (another type or class) or
-            ``order`` (the same keys in another order; before and after list the keys).
-
-    Example:
-        >>> diff_nodes({"n": 5}, {"n": 5.0})
-        [Delta(path='n', before=5, after=5.0, kind='type')]
-    """
-
-    path: str
-    before: Node
-    after: Node
-    kind: Kind
-
-
-class _Pair(NamedTuple):
-    """Two nodes that still have to be compared."""
-
-    path: str
-    before: Node
-    after: Node
-
-
-_Found = Iterator[Delta | _Pair]
-
-Known = dict[tuple[int, int], tuple[_Pair, list[Delta]]]
+Known = dict[tuple[int, int], tuple[Pair, list[Delta]]]
 """Pairs and their changes, by the identities of their nodes."""
 
 
 def diff_nodes(
-    before: Node, after: Node, path: str = "", known: Known | None = None
+    before: Node,
+    after: Node,
+    path: str = "",
+    known: Known | None = None,
+    most: int | None = None,
 ) -> list[Delta]:
     """All changes from one node to another, in document order.
 
@@ -81,17 +66,18 @@ def diff_nodes(
         path: where both stand, the start of every path in the result.
         known: the changes of small pairs seen before, for calls with versions of one value,
             which share parts; what is new is added.
+        most: how many changes are wanted, all if None.
 
     Example:
         >>> for delta in diff_nodes({"a": [1, 2, 4]}, {"a": [1, 2, 3, 4], "b": None}):
         ...     print(delta)
-        Delta(path='a[2]', before=<missing>, after=3, kind='added')
-        Delta(path='b', before=<missing>, after=None, kind='added')
+        Delta(path='a[2]', before=<missing>, after=3, kind='added', was_at=None)
+        Delta(path='b', before=<missing>, after=None, kind='added', was_at=None)
     """
     deltas: list[Delta] = []
-    whole = _Pair(path, before, after)
-    open_pairs = [(whole, 0, _compare(path, before, after))]
-    while open_pairs:
+    whole = Pair(At(path, path), before, after)
+    open_pairs = [(whole, 0, _compare(whole))]
+    while open_pairs and (most is None or len(deltas) < most):
         pair, first, children = open_pairs[-1]
         found = next(children, None)
         if found is None:
@@ -101,33 +87,40 @@ def diff_nodes(
         elif isinstance(found, Delta):
             deltas.append(found)
         elif known and (same := known.get((id(found.before), id(found.after)))):
-            deltas += _moved(same[0].path, same[1], found.path)
+            deltas += moved(same[1], same[0].at, found.at)
         else:
-            children = _compare(found.path, found.before, found.after)
-            open_pairs.append((found, len(deltas), children))
-    return deltas
+            open_pairs.append((found, len(deltas), _compare(found)))
+    return deltas[:most]
 
 
-def _remember(known: Known, pair: _Pair, deltas: list[Delta], first: int) -> None:
+def diff_items(before: list[Node], after: list[Node], path: str) -> Iterator[Delta]:
+    """The items of two lists that differ, each as a whole.
+
+    Example:
+        >>> [(d.path, d.before, d.after) for d in diff_items([{"a": 1}], [{"a": 2}], "log")]
+        [('log[0]', {'a': 1}, {'a': 2})]
+    """
+    for found in _list(At(path, path), before, after):
+        if isinstance(found, Delta):
+            yield found
+        else:
+            alike = _type(found.before) == _type(found.after)
+            yield found.at.changed(*found[1:], "changed" if alike else "type")
+
+
+def _remember(known: Known, pair: Pair, deltas: list[Delta], first: int) -> None:
     """Note the changes of a small pair, all those from *first* on.
 
     The pair is noted with them: as long as its nodes are there, no others have their identity.
     """
-    path, before, after = pair
+    at, before, after = pair
     small = len(deltas) - first <= SMALL and all(
         type(node) in CONTAINERS and len(node) <= SMALL for node in (before, after)
     )
-    if small and path:  # a path is not joined to an empty one as to another
+    if small and at.after:  # a path is not joined to an empty one as to another
         if len(known) >= REMEMBERED:
             known.clear()
         known[id(before), id(after)] = (pair, deltas[first:])
-
-
-def _moved(source: str, deltas: list[Delta], target: str) -> list[Delta]:
-    """The changes of a pair that stands at another path now."""
-    if source == target:
-        return deltas
-    return [delta._replace(path=target + delta.path[len(source) :]) for delta in deltas]
 
 
 def _type(node: Node) -> tuple[str, Any]:
@@ -137,27 +130,28 @@ def _type(node: Node) -> tuple[str, Any]:
     return node.get("$", "dict"), node.get("c") if "$" in node else None
 
 
-def _compare(path: str, before: Node, after: Node) -> _Found:
+def _compare(pair: Pair) -> _Found:
     """The changes of one node, and the pairs of children still to compare."""
+    at, before, after = pair
     kind = _type(before)
     if kind != _type(after):
-        return iter([Delta(path, before, after, "type")])
+        return iter([at.changed(before, after, "type")])
     walk = _WALKS.get(kind[0])
     if walk is not None:
-        return walk(path, before, after)
+        return walk(at, before, after)
     if strict_equal(before, after):
         return iter(())
-    return iter([Delta(path, before, after, "changed")])
+    return iter([at.changed(before, after)])
 
 
 # -- dicts and fields ---------------------------------------------------------
 
 
-def _dict(path: str, before: Node, after: Node) -> _Found:
+def _dict(at: At, before: Node, after: Node) -> _Found:
     sides = _named(before), _named(after)
     if None not in sides:
-        return _mapping(path, *sides)
-    return _mapping(path, _by_key_text(before), _by_key_text(after), bracket)
+        return _mapping(at, *sides)
+    return _mapping(at, _by_key_text(before), _by_key_text(after), bracket)
 
 
 def _named(node: Node) -> Any:
@@ -169,29 +163,23 @@ def _named(node: Node) -> Any:
 
 
 def _mapping(
-    path: str,
+    at: At,
     before: dict[str, Node],
     after: dict[str, Node],
-    at: Callable[[str, str], str] = join,
+    write: Callable[[str, str], str] = join,
 ) -> _Found:
     alone = len(before) == 1  # then comparing the child first would only repeat its walk
     for key, old in before.items():
         new = after.get(key, MISSING)
         if new is MISSING:
-            yield Delta(at(path, key), old, MISSING, "removed")
+            yield at.inside(key, write).removed(old)
         elif (alone and type(old) in CONTAINERS) or not strict_equal(old, new):
-            yield _Pair(at(path, key), old, new)
+            yield Pair(at.inside(key, write), old, new)
     for key, new in after.items():
         if key not in before:
-            yield Delta(at(path, key), MISSING, new, "added")
-    if _order_changed(before, after):
-        yield Delta(path, list(before), list(after), "order")
-
-
-def _order_changed(before: dict[str, Node], after: dict[str, Node]) -> bool:
-    if list(before) == list(after):
-        return False
-    return [key for key in before if key in after] != [key for key in after if key in before]
+            yield at.inside(key, write).added(new)
+    if order_changed(before, after):
+        yield at.changed(list(before), list(after), "order")
 
 
 def _by_key_text(node: Node) -> dict[str, Node]:
@@ -205,53 +193,54 @@ def _by_key_text(node: Node) -> dict[str, Node]:
     return mapping
 
 
-def _dataclass(path: str, before: Node, after: Node) -> _Found:
-    return _dict(path, before["v"], after["v"])
+def _dataclass(at: At, before: Node, after: Node) -> _Found:
+    return _dict(at, before["v"], after["v"])
 
 
-def _pydantic(path: str, before: Node, after: Node) -> _Found:
+def _pydantic(at: At, before: Node, after: Node) -> _Found:
     """Fields, extras and private attributes by name, then which fields were set."""
-    yield from _dict(path, before["v"], after["v"])
+    yield from _dict(at, before["v"], after["v"])
     for part, attribute in (("extra", "model_extra"), ("private", "__pydantic_private__")):
         old, new = before.get(part), after.get(part)
         if old is not None and new is not None:
-            yield from _dict(path, old, new)
+            yield from _dict(at, old, new)
         elif old is not new:
-            yield Delta(join(path, attribute), old, new, "changed")
-    yield from _members(join(path, "model_fields_set"), before["set"], after["set"])
+            yield at.inside(attribute).changed(old, new)
+    yield from _members(at.inside("model_fields_set"), before["set"], after["set"])
 
 
 # -- sets ---------------------------------------------------------------------
 
 
-def _set(path: str, before: Node, after: Node) -> _Found:
-    return _members(path, before["v"], after["v"])
+def _set(at: At, before: Node, after: Node) -> _Found:
+    return _members(at, before["v"], after["v"])
 
 
-def _members(path: str, before: list[Node], after: list[Node]) -> _Found:
+def _members(at: At, before: list[Node], after: list[Node]) -> _Found:
     old, new = ({node_bytes(item): item for item in side} for side in (before, after))
-    yield from (Delta(path, old[key], MISSING, "removed") for key in old if key not in new)
-    yield from (Delta(path, MISSING, new[key], "added") for key in new if key not in old)
+    yield from (at.removed(old[key]) for key in old if key not in new)
+    yield from (at.added(new[key]) for key in new if key not in old)
 
 
 # -- lists --------------------------------------------------------------------
 
 
-def _tuple(path: str, before: Node, after: Node) -> _Found:
-    return _list(path, before["v"], after["v"])
+def _tuple(at: At, before: Node, after: Node) -> _Found:
+    return _list(at, before["v"], after["v"])
 
 
-def _list(path: str, before: list[Node], after: list[Node]) -> _Found:
+def _list(at: At, before: list[Node], after: list[Node]) -> _Found:
     for b0, b1, a0, a1 in item_rows(before, after):
+        here = At(join(at.before, b0), join(at.after, a0))
         if b0 == b1:
-            yield Delta(join(path, a0), MISSING, after[a0], "added")
+            yield here.added(after[a0])
         elif a0 == a1:
-            yield Delta(join(path, b0), before[b0], MISSING, "removed")
+            yield here.removed(before[b0])
         else:
-            yield _Pair(join(path, a0), before[b0], after[a0])
+            yield Pair(here, before[b0], after[a0])
 
 
-_WALKS: dict[str, Callable[[str, Node, Node], _Found]] = {
+_WALKS: dict[str, Callable[[At, Node, Node], _Found]] = {
     "dict": _dict,
     "list": _list,
     "tuple": _tuple,

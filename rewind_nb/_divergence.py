@@ -16,11 +16,13 @@ class Divergence:
 
     Attributes:
         seq: the step's number in its trajectory: the run's, or the task's.
-        path: the field that differs, such as ``report.total``, or ``@error``, ``@next``.
-        before: what was recorded.
-        after: what there is now.
+        path: the field that differs, such as ``report.total``, or ``@error``, ``@next``; where it
+            is in *after*, of something that is not there where it was in *before*.
+        before: what was recorded; MISSING where that has none.
+        after: what there is now; MISSING where there is none.
         why: one sentence.
         lane: the task it is in, such as ``map:1[0]/``; "" for a step of the run itself.
+        was_at: the path in the value before, where the items of a list around it moved.
     """
 
     seq: int
@@ -31,6 +33,7 @@ class Divergence:
     after: Any
     why: str
     lane: str = ""
+    was_at: str | None = None
 
     @property
     def address(self) -> str:
@@ -42,9 +45,24 @@ class Divergence:
         """The step in words."""
         return label(self.seq, self.action, self.visit, self.lane)
 
+    @property
+    def where(self) -> str:
+        """The path in words: where it was before too, if that is elsewhere."""
+        return both_paths(self.path, self.was_at)
+
     def __repr__(self) -> str:
         return f"<Divergence {self}>"
 
     def __str__(self) -> str:
         values = f": {' -> '.join(contrast(self.before, self.after))}" if self.path else ""
-        return displayed(f"{self.label} {self.path}{values}. {self.why}")
+        return displayed(f"{self.label} {self.where}{values}. {self.why}")
+
+
+def both_paths(path: str, was_at: str | None) -> str:
+    """Where something is, and where it was if that is elsewhere.
+
+    Example:
+        >>> both_paths("rows[2].total", "rows[1].total"), both_paths("note", None)
+        ('rows[2].total (before at rows[1].total)', 'note')
+    """
+    return path if was_at is None else f"{path} (before at {was_at})"

@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 from rewind_nb._apart import not_run
 from rewind_nb._causes import Causes
-from rewind_nb._changes import STEP, Change, Comparison, Pair, text_changes
-from rewind_nb._codec._reread import Pool
-from rewind_nb._diff import MISSING, Delta
-from rewind_nb._leaves import leaves
+from rewind_nb._changes import STEP, Change, Comparison, Pair
+from rewind_nb._delta import Delta, one_change, order_changed, order_of_keys
+from rewind_nb._diff import MISSING
+from rewind_nb._lookup import wrote
 from rewind_nb._pairs import Nesting
-from rewind_nb._path import bracket, join
+from rewind_nb._path import bracket, is_within, join
+from rewind_nb._readings import Origin
 from rewind_nb._run import Run, Step
-from rewind_nb._store._nodes import Nodes
 from rewind_nb._store._read import StepKey
+
+INITIAL = "another initial state"
 
 ENDED = {
     "failed": "failed before it",
@@ -36,12 +38,14 @@ class Found(NamedTuple):
     Attributes:
         pair: the position of its pair.
         entering: whether it is of the state that enters the pair, which no step wrote.
+        leaving: whether it is of the way on from the pair.
         task: the task that only one side has, where it is that of a step inside it.
     """
 
     change: Change
     pair: int
     entering: bool = False
+    leaving: bool = False
     task: str = ""
 
 
@@ -79,6 +83,7 @@ class Fields:
                 yield from self._only(n)
             else:
                 yield from (Found(change, n) for change in self._of_pair(n, values))
+        yield from self._ends(values)
 
     def files(self, pair: Pair) -> Iterator[Delta]:
         """The files that a step both sides took made with other bytes, or on one side only."""
@@ -88,7 +93,7 @@ class Fields:
         ours = self._files[0].get(before.executed_key, {})
         theirs = self._files[1].get(after.executed_key, {})
         for name in dict.fromkeys([*ours, *theirs]):
-            yield from text_changes(bracket("@artifacts", name), ours.get(name), theirs.get(name))
+            yield from one_change(bracket("@artifacts", name), ours.get(name), theirs.get(name))
 
     def _of_pair(self, n: int, values: Comparison) -> Iterator[Change]:
         pair = self.pairs[n]
@@ -96,7 +101,7 @@ class Fields:
         if before is None or after is None or pair.shared:
             return
         deltas = [*self.files(pair)]
-        if not pair.same or before.row.inputs != after.row.inputs:
+        if not pair.same:
             deltas = [*values.fields(before, after), *deltas]
         cause = self.causes.words(n) if deltas else ""
         for delta in deltas:
@@ -114,12 +119,14 @@ class Fields:
         ours = dict(self.before.entering_manifest(before))
         theirs = dict(self.after.entering_manifest(after))
         for key in dict.fromkeys([*ours, *theirs]) if first else overridden:
-            if ours.get(key) == theirs.get(key):
-                continue
-            cause = "override" if key in overridden else "another initial state"
+            cause = "override" if key in overridden else INITIAL
             found = values.values(before, after, ours.get(key), theirs.get(key), join("", key))
-            for delta in found:
+            for delta in found if ours.get(key) != theirs.get(key) else ():
                 yield Change.at(after, delta, cause)
+        others = ([key for key in side if key not in overridden] for side in (ours, theirs))
+        if first or not order_changed(*others):  # else an earlier step tells it
+            for delta in order_of_keys("@state", ours, theirs):
+                yield Change.at(after, delta, "override" if overridden else INITIAL)
 
     # -- steps that only one side took ----------------------------------------------------
 
@@ -130,7 +137,7 @@ class Fields:
         pair = self.pairs[n]
         side = 0 if pair.before is None else 1
         outer, owner = self.causes.origins.partings.outermost(n)
-        if owner is not None and not_run(self.pairs[owner]):
+        if owner is not None and not_run(self.pairs[owner]) and not self.pairs[owner].same:
             return
         lane = self.pairs[outer].shown.path
         last = self.causes.origins.partings.last[lane][side]
@@ -138,20 +145,71 @@ class Fields:
         run = (self.before, self.after)[side]
         cause = f"no such task in {run.id}" if task else self._absence(outer, side, last)
         ours, theirs = (None if s is None else s.status for s in pair)
-        for delta in text_changes(STEP, ours, theirs):
+        for delta in one_change(STEP, ours, theirs):
             yield Found(Change.at(pair.shown, delta, cause), n, task=task)
 
-    def written_by_one_side(self, path: str, at: str | None) -> int | None:
-        """The last pair of one side only that wrote a field, or a part of it.
+    # -- how the runs ended -----------------------------------------------------------------
+
+    def _ends(self, values: Comparison) -> Iterator[Found]:
+        """How and where the runs stopped, where their steps do not tell it: after the same one."""
+        ends = one_change("@outcome", self.before.status, self.after.status)
+        next_ones = one_change("@next", self.before.next_action, self.after.next_action)
+        found = next(ends, None) or next(next_ones, None)
+        if not self.pairs:
+            yield from self._unstarted(found, values)
+            return
+        n, other = self.causes.origins.partings.last[""]
+        before, after = (None, None) if n is None else self.pairs[n]
+        if n != other or n is None or before is None or after is None or found is None:
+            return
+        if before.status == after.status:
+            yield Found(Change.at(after, found, self.causes.end_words(n)), n, leaving=True)
+
+    def _unstarted(self, found: Delta | None, values: Comparison) -> Iterator[Found]:
+        """What differs between two runs that have not come to their first step."""
+        ours, theirs = self.before.final_manifest, self.after.final_manifest
+        action = self.after.next_action or self.before.next_action or ""
+        deltas = [*order_of_keys("@state", ours, theirs), *([found] if found else [])]
+        for key in reversed(dict.fromkeys([*ours, *theirs])):
+            old, new = ours.get(key), theirs.get(key)
+            if old != new:
+                differing = values.values(self.before, self.after, old, new, join("", key))
+                deltas = [*differing, *deltas]
+        for path, before, after, kind, was_at in deltas:
+            change = Change(0, action, 1, path, before, after, kind, INITIAL, "", was_at)
+            yield Found(change, 0, entering=True)
+
+    def touched_by_one_side(self, path: str, at: str | None) -> int | None:
+        """The last pair of one side only that wrote a field, or a part of it, or deleted it.
 
         Args:
             at: the address of that step, any if None.
         """
         for n in reversed(range(len(self.pairs))):
             pair = self.pairs[n]
-            if None in pair and at in (None, pair.shown.address) and _wrote(pair.shown, path):
+            if None in pair and at in (None, pair.shown.address) and self._touched(n, path):
                 return n
         return None
+
+    def at_end(self, path: str) -> list[Origin]:
+        """Who made a field of the final state differ; nothing where it is the same."""
+        ours, theirs = self.before.final_manifest, self.after.final_manifest
+        keys = (key for key in {**ours, **theirs} if is_within(path, join("", key)))
+        key = next(keys, None)
+        if key is None or ours.get(key) == theirs.get(key):
+            return []
+        origins, top = self.causes.origins.readings.at_end(key), join("", key)
+        if path == top:
+            return [*origins]
+        values = Comparison(self.before.store, self.after.store)
+        found = values.values(self.before, self.after, ours.get(key), theirs.get(key), top)
+        if not any(is_within(d.path, path) or is_within(path, d.path) for d in found):
+            return []
+        return [origin for origin in origins if origin.begins or self._touched(origin.pair, path)]
+
+    def _touched(self, n: int, path: str) -> bool:
+        steps = [step for step in self.pairs[n] if step is not None]
+        return any(wrote(s, path) for s in steps) or self.causes.origins.both.deleted(n, path)
 
     def _absence(self, n: int, side: int, last: int | None) -> str:
         """Why a side lacks a step: it, or the task, ended before it, or went another way."""
@@ -178,18 +236,6 @@ def _unfinished(before: Step, after: Step, delta: Delta) -> str | None:
     if lacking is None or lacking.status == "complete" or delta.path.startswith("@inputs"):
         return None
     return lacking.status
-
-
-def _wrote(step: Step, path: str) -> bool:
-    for key, digest in step.row.writes:
-        top = join("", key)
-        if path == top:
-            return True
-        if path.startswith((f"{top}.", f"{top}[")):
-            node = Nodes(step.store, Pool()).node(digest)
-            within = (f"{path}.", f"{path}[")
-            return any(p == path or p.startswith(within) for p, _ in leaves(top, node, {}))
-    return False
 
 
 def _files(run: Run) -> Files:

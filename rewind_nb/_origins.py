@@ -1,8 +1,7 @@
 """Where what differs in a step came from: earlier steps, its tasks, or the step around it.
 
-A pair is one aligned step, addressed by its position. What it read differs because of the
-last pair before it, *in its own trajectory*, that did different things to that key. Where a
-task has none, the value came in with the task's state, which its step made::
+A pair is one aligned step, addressed by its position. What it read differs because of earlier
+steps of its trajectory, or because of the step that its task is in (`_readings`)::
 
     each:2[3]/grade:1    read `found`    written in its task, by each:2[3]/search:1
     each:2[3]/search:1   read `bonus`    passed on unchanged: from who wrote it before each:2
@@ -16,59 +15,20 @@ override, other inputs or other code: there a chain begins.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from rewind_nb._apart import (
-    Seen,
-    changed_inputs,
-    changed_reads,
-    ended,
-    entering,
-    final_state,
-    found_at,
-    looked_at,
-    not_run,
-    overridden,
-    parted_keys,
-    recoded,
-)
+from rewind_nb._apart import edited_after, ended, looked_at, not_run
+from rewind_nb._both import Both
 from rewind_nb._changes import STEP, Pair
 from rewind_nb._pairs import Nesting
 from rewind_nb._partings import Partings
+from rewind_nb._readings import Origin, Read, Readings
+from rewind_nb._run import Run
 
-TASKS = "@tasks"
-"""What a step made its tasks from, where that is no field."""
-
-
-class Origin(NamedTuple):
-    """Something that differs because a pair passed it on.
-
-    Attributes:
-        path: what was passed on, such as a key of the state.
-        pair: who did, by position.
-        begins: whether the cause is that step itself and not what it read; so it is with the
-            step around a task.
-    """
-
-    path: str
-    pair: int
-    begins: bool = False
-
-
-class Read(NamedTuple):
-    """A key that both sides looked at and found to differ.
-
-    Attributes:
-        origins: who made it differ; empty where nobody did: it was so from the start.
-        made: whether the step around the task made it, from what the origins passed on.
-    """
-
-    key: str
-    origins: tuple[Origin, ...]
-    made: bool = False
+TRANSITIONS = "@transitions"
+"""The way on from a step, where that was edited."""
 
 
 class Parting(NamedTuple):
@@ -76,11 +36,13 @@ class Parting(NamedTuple):
 
     Attributes:
         pair: the last step of both, by position.
-        reads: what its conditions read and found to differ; empty where it ended differently.
+        reads: what its conditions read and found to differ.
+        edits: how its transitions were edited; both are empty where it ended differently.
     """
 
     pair: int
-    reads: tuple[Read, ...]
+    reads: tuple[Read, ...] = ()
+    edits: tuple[str, ...] = ()
 
 
 class TaskChange(NamedTuple):
@@ -102,101 +64,54 @@ class Origins:
     Args:
         pairs: the aligned steps, each behind what it rests on.
         nesting: which are inside which.
+        runs: both.
     """
 
-    def __init__(self, pairs: Sequence[Pair], nesting: Nesting) -> None:
+    def __init__(self, pairs: Sequence[Pair], nesting: Nesting, runs: tuple[Run, Run]) -> None:
         self.pairs = pairs
         self.nesting = nesting
-        self._reads: dict[int, list[Read]] = {}
+        self.both = Both(runs, pairs, nesting)
+        self.readings = Readings(pairs, nesting, self.both)
         self._tasks: dict[int, list[TaskChange]] = {}
-        self._made: dict[int, tuple[Origin, ...]] = {}
+        self._parted: dict[int, Parting | None] = {}
         self.partings = Partings(pairs, nesting)
 
     def of(self, n: int) -> list[Origin]:
-        """What earlier pairs, and the step around, account for in a pair; each once."""
-        own = entering(self.pairs[n])
-        found = [origin for read in self.reads(n) if read.key not in own for origin in read.origins]
-        found += [origin for task in self.tasks(n) for origin in task.origins]
+        """What a pair rests on: what it read, what its tasks came to; each once.
+
+        For one that only one side took, what that would have read otherwise on the other.
+        """
         if None in self.pairs[n]:
-            found += self._taken_by_one_side(n)
+            outer, owner = self.partings.outermost(n)
+            if owner is not None and not all(self._sides[self.pairs[outer].shown.path]):
+                return []  # the whole task is on one side only
+            found = [origin for read in self.readings.of(outer) for origin in read.origins]
+        else:
+            found = [origin for read in self.readings.of(n) for origin in read.origins]
+            found += [origin for task in self.tasks(n) for origin in task.origins]
         return list(dict.fromkeys(found))
-
-    # -- what it read -----------------------------------------------------------------------
-
-    def reads(self, n: int) -> list[Read]:
-        """The keys that both sides looked at and found to differ, and who made them differ."""
-        if n not in self._reads:
-            pair = self.pairs[n]
-            self._reads[n] = [
-                self._read(pair.shown.path, n, key, found_at(pair, key))
-                for key in changed_reads(pair)
-            ]
-        return self._reads[n]
-
-    def _read(self, lane: str, n: int, key: str, seen: Seen) -> Read:
-        """A key that differs in a trajectory before *n*, with what each side found there."""
-        writer = self._writer(lane, n, key)
-        owner = self.nesting.owner[self.nesting.lanes[lane][0]]
-        if writer is not None:
-            return Read(key, (Origin(key, writer),))
-        if owner is None:
-            return Read(key, ())
-        if found_at(self.pairs[owner], key) != seen:
-            return Read(key, self.made_by(owner), made=True)
-        if key in entering(self.pairs[owner]):
-            return Read(key, (Origin(key, owner, begins=True),))
-        return self._read(self.pairs[owner].shown.path, owner, key, seen)
-
-    def made_by(self, n: int) -> tuple[Origin, ...]:
-        """What the state of a pair's tasks was made from, where that differs."""
-        if n not in self._made:
-            self._made[n] = tuple(dict.fromkeys(self._making(n)))
-        return self._made[n]
-
-    def _making(self, n: int) -> list[Origin]:
-        pair, own = self.pairs[n], entering(self.pairs[n])
-        fields = [*own, *(f"@inputs.{name}" for name in changed_inputs(pair))]
-        found = [Origin(field, n, begins=True) for field in fields]
-        found += [o for read in self.reads(n) if read.key not in own for o in read.origins]
-        if (
-            recoded(pair)
-            or (overridden(pair) and not fields)
-            or (not found and pair.shown.live_calls)  # it asked anew
-        ):
-            found.append(Origin(TASKS, n, begins=True))
-        return found
-
-    def _writer(self, lane: str, n: int, key: str) -> int | None:
-        """The last pair of a trajectory before *n* that did different things to a key."""
-        positions = self._parted.get((lane, key), [])
-        found = bisect_left(positions, n)
-        return positions[found - 1] if found else None
-
-    @cached_property
-    def _parted(self) -> dict[tuple[str, str], list[int]]:
-        """By trajectory and key: the pairs whose sides did different things to it, in order."""
-        found: dict[tuple[str, str], list[int]] = {}
-        for lane, positions in self.nesting.lanes.items():
-            pairs = [self.pairs[n] for n in positions]
-            steps = [step for pair in pairs for step in pair if step]
-            read = {key for s in steps for key in (*dict(s.row.reads), *looked_at(s))}
-            for n, pair in zip(positions, pairs, strict=True):
-                for key in parted_keys(pair, read):
-                    found.setdefault((lane, key), []).append(n)
-        return found
 
     # -- why only one side took it -----------------------------------------------------------
 
-    def _taken_by_one_side(self, n: int) -> Iterator[Origin]:
+    def way_to(self, n: int) -> list[Origin]:
+        """Why only one side took a pair; nothing where both did."""
+        return list(dict.fromkeys(self._way_to(n))) if None in self.pairs[n] else []
+
+    def _way_to(self, n: int) -> Iterator[Origin]:
         outer, owner = self.partings.outermost(n)
         if owner is not None and not all(self._sides[self.pairs[outer].shown.path]):
-            yield from self.made_by(owner)  # the whole task is on one side only
+            yield from self.readings.made_by(owner)  # the whole task is on one side only
             return
         parting = self.parting(outer)
-        if parting is not None and not parting.reads:
+        yield from () if parting is None else self.leading(parting)
+
+    def leading(self, parting: Parting) -> Iterator[Origin]:
+        """What made the two sides go different ways."""
+        if not parting.reads and not parting.edits:
             yield Origin("@error", parting.pair)
-        elif parting is not None:
-            yield from (origin for read in parting.reads for origin in read.origins)
+        if parting.edits:
+            yield Origin(TRANSITIONS, parting.pair, begins=True)
+        yield from (origin for read in parting.reads for origin in read.origins)
 
     def parting(self, n: int) -> Parting | None:
         """Where a trajectory went different ways, before a pair that only one side took.
@@ -205,18 +120,26 @@ class Origins:
         conditions read the same and decided otherwise.
         """
         m = self.partings.before(n)
-        before, after = (None, None) if m is None else self.pairs[m]
-        if m is None or before is None or after is None:
+        return None if m is None else self.parted_at(m)
+
+    def parted_at(self, m: int) -> Parting | None:
+        """Why the ways on from a pair differ; None where that does not lie in what is seen."""
+        if m not in self._parted:
+            self._parted[m] = self._parting_at(m)
+        return self._parted[m]
+
+    def _parting_at(self, m: int) -> Parting | None:
+        before, after = self.pairs[m]
+        if before is None or after is None:
             return None
         if ended(before) != ended(after):
-            return Parting(m, ())
+            return Parting(m)
         ours, theirs = looked_at(before), looked_at(after)
-        reads = tuple(
-            self._read(self.pairs[m].shown.path, m + 1, key, [(ours[key],), (theirs[key],)])
-            for key in ours
-            if key in theirs and ours[key] != theirs[key]
-        )
-        return Parting(m, reads) if reads else None
+        lane, moments = self.pairs[m].shown.path, self.both.moments(m, leaving=True)
+        differing = [key for key in ours if key in theirs and ours[key] != theirs[key]]
+        reads = tuple(self.readings.read(lane, key, m + 1, moments) for key in differing)
+        edits = edited_after(self.pairs[m])
+        return Parting(m, reads, edits) if reads or edits else None
 
     # -- its tasks --------------------------------------------------------------------------
 
@@ -265,18 +188,18 @@ class Origins:
         What comes after a failure, on one side, comes of it.
         """
         positions = self.nesting.lanes[lane]
-        pairs, end = [self.pairs[n] for n in positions], positions[-1] + 1
-        for n, (ours, theirs) in zip(positions, pairs, strict=True):
+        for n in positions:
+            ours, theirs = self.pairs[n]
             if ours is not None and theirs is not None and ended(ours) != ended(theirs):
                 return {n: "@error"}
-        before, after = (
-            dict(final_state([s for s in side if s])) for side in zip(*pairs, strict=True)
-        )
+        ends = self.both.end(lane)
+        keys = (held.keys_at(end) for held, end in zip(self.both.held[lane], ends, strict=True))
         found: dict[int, str] = {}
-        for key in dict.fromkeys([*after, *before]):
-            writer = self._writer(lane, end, key) if before.get(key) != after.get(key) else None
-            if writer is not None:
-                found.setdefault(writer, key)
+        for key in dict.fromkeys([k for side in reversed([*keys]) for k in side]):
+            ours, theirs = self.both.holds(lane, key, ends)
+            changers = self.readings.changers(lane, key, positions[-1] + 1, ends)[0]
+            for changer in changers if ours != theirs else ():
+                found.setdefault(changer.pair, key)
         return found
 
     def _rests_on(self, n: int, lane: str) -> set[int]:
@@ -284,8 +207,10 @@ class Origins:
         seen: set[int] = set()
         waiting = [n]
         while waiting:
-            inner = {o.pair for o in self.of(waiting.pop()) if not o.begins} - seen
-            new = {m for m in inner if self.pairs[m].shown.path == lane}
+            m = waiting.pop()
+            rests = [*self.of(m), *self.way_to(m)]
+            inner = {origin.pair for origin in rests if not origin.begins} - seen
+            new = {k for k in inner if self.pairs[k].shown.path == lane}
             seen |= new
             waiting += new
         return seen

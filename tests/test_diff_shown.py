@@ -2,14 +2,20 @@
 
 import html
 import re
+import socket
 
 import apps
 import pytest
 from burr.core import ApplicationBuilder, State, action
+from hypothesis import example, given
+from hypothesis import strategies as st
 from test_diff_of_runs import two_overrides
 
-from rewind_nb import Rewind, artifact
+from rewind_nb import Rewind, artifact, tool
+from rewind_nb._contrast import contrast
+from rewind_nb._describe import columns
 from rewind_nb._html import diff_html
+from rewind_nb._path import MISSING
 from rewind_nb._text import diff_text
 
 
@@ -206,3 +212,106 @@ def test_the_chains_from_several_overrides_are_shown_with_the_cause(store):
     assert "  step 1 's2': override; read 'y' (step 0 's1')" in text
     assert "chains: z (s2) ; y (s1) → z (s2)" in words(diff_html(diff))
     assert sum("chains:" in line for line in text) == 1  # elsewhere the cause says it all
+
+
+# -- values side by side --------------------------------------------------------------------
+
+
+PARTS = st.sampled_from(["word ", "\u6f22\u5b57", "\x1b", "a", "'"])
+TEXTS = st.tuples(PARTS, st.integers(0, 90)).map(lambda made: made[0] * made[1])
+WHOLES = st.one_of(
+    TEXTS,
+    st.integers(0, 300).map(lambda n: list(range(n))),
+    st.integers(0, 300).map(lambda n: {f"k{i}": i for i in range(n)}),
+    st.lists(TEXTS, max_size=4),
+)
+
+
+@st.composite
+def different(draw):
+    """Two values that differ in one place, anywhere."""
+    whole = draw(WHOLES)
+    if not whole:
+        return whole, [whole]
+    at, new = draw(st.integers(0, len(whole) - 1)), draw(st.sampled_from(["x", "\u6f22x", ""]))
+    if isinstance(whole, dict):
+        return whole, {k: new if n == at else v for n, (k, v) in enumerate(whole.items())}
+    part = new if isinstance(whole, str) else [new + "#"]
+    return whole, whole[:at] + part + whole[at + 1 :]
+
+
+@given(different(), st.sampled_from([60, 88]))
+@example(("\u6f22" * 50 + "a", "\u6f22" * 50 + "b"), 60)
+@example((["\u6f22" * 50, 1], ["\u6f22" * 50, 2]), 60)
+def test_different_values_never_read_alike_and_fit_their_line(two, width):
+    lines = contrast(*two, width)
+    assert (lines[0] == lines[1]) == (two[0] == two[1])
+    assert max(map(columns, lines)) <= width
+
+
+def changed_to(store, before, after):
+    """The text of the diff of a run that wrote one value, and its fork that was given another."""
+
+    @action(reads=[], writes=["x"])
+    def make(state: State) -> State:
+        return state.update(x=before)
+
+    rw = Rewind(
+        ApplicationBuilder().with_actions(make).with_entrypoint("make").build(), store=store
+    )
+    run = rw.run()
+    return rw.diff(run, rw.fork(run, "make", output={"x": after}))
+
+
+def test_a_text_of_wide_characters_shows_where_it_differs(store):
+    shown = str(changed_to(store, "\u6f22" * 70 + "a", "\u6f22" * 70 + "b"))
+
+    old, new = [line.strip()[2:] for line in shown.splitlines() if "\u6f22" in line][-2:]
+    assert (old[-2:], new[-2:]) == ("a'", "b'")
+
+
+def test_where_an_item_moved_its_place_before_is_shown_too(store):
+    diff = changed_to(store, [10, 20, 30], [5, 10, 15])
+
+    told = [(c.path, c.was_at) for c in diff.changes]
+    assert told == [("x[0]", None), ("x[2]", "x[1]"), ("x[2]", None)]
+    assert list(diff.df.was_at.fillna("")) == ["", "x[1]", ""]
+    assert "    x[2] (before at x[1])" in diff_text(diff).splitlines()
+    assert "x[2] (before at x[1])" in words(diff_html(diff))
+    assert "x[2] (before at x[1]): 20 -> 15" in repr(diff.changes[1])
+
+
+def test_what_a_replay_does_that_was_not_recorded_is_missing_in_the_recording(store):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        more = []
+
+        @tool
+        def look(word: str) -> str:
+            return word
+
+        @action(reads=[], writes=["x"])
+        def reach(state: State) -> State:
+            if "connect" in more:
+                socket.create_connection(("127.0.0.1", port)).close()
+            if "call" in more:
+                look("two")
+            if "none" not in more:
+                look("one")
+            return state.update(x=1)
+
+        app = ApplicationBuilder().with_actions(reach).with_entrypoint("reach").build()
+        rw = Rewind(app, store=store)
+        run = rw.run()
+        found = {}
+        for what in ("connect", "call", "none"):
+            more[:] = [what]
+            found[what] = rw.replay(run).divergence
+
+    connect, call, none = found.values()
+    assert (connect.path, connect.before) == ("@connection", MISSING)
+    assert "127.0.0.1" in connect.after
+    assert f"@connection: <missing> -> {connect.after!r}" in str(connect)
+    assert (call.path, call.before, call.after) == ("@calls[0].request.args.word", "one", "two")
+    assert (none.path, none.before[-4:], none.after) == ("@calls[0]", "look", MISSING)
+    assert all("None" not in str(one) for one in found.values())

@@ -640,7 +640,7 @@ def test_why_can_be_asked_of_a_step_where_several_changed_a_field(store):
         ]
     assert diff.why("n") == diff.why("n", at="each:1[2]/act:1")
     assert diff.why("out[0]", at="each:1") == diff.why("out[0]")
-    with pytest.raises(NotFoundError, match=r"'n' of each:1\[9\]/act:1.*'each:1\[0\]/act:1'"):
+    with pytest.raises(NotFoundError, match=r"a step 'each:1\[9\]/act:1'.*'each:1\[0\]/act:1'"):
         diff.why("n", at="each:1[9]/act:1")
 
 

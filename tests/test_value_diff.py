@@ -151,43 +151,110 @@ def test_every_change_has_a_path_that_reads_back(two):
         assert parse(delta.path)[0] == "state"
 
 
+@settings(max_examples=400)
+@given(st.tuples(NODES, NODES) | NEAR)
+@example(([10, 20, 30], [5, 10, 15]))
+@example(([["x"], {"a": [1, 2], "b": 0}], [{"a": [3, 2], "b": 0}]))
+def test_each_side_of_a_change_reads_at_its_path_in_the_value_of_that_side(two):
+    before, after = two
+    for delta in diff_nodes(before, after):
+        sides = [(before, delta.before, delta.path if delta.was_at is None else delta.was_at)]
+        sides += [(after, delta.after, delta.path)]
+        for whole, part, path in sides:
+            if part is not MISSING:
+                assert text_of(part) in map(text_of, read(whole, parse(path), delta.kind))
+        if MISSING in (delta.before, delta.after):
+            assert delta.was_at is None
+
+
+def read(node, parts, kind):
+    """What a value has at a path, knowing nothing of how the path was found.
+
+    A set has members there, and a model may have a field and an extra of one name.
+    """
+    if parts:
+        for_key = [child for key, child in children(node) if key == parts[0]]
+        return [found for child in for_key for found in read(child, parts[1:], kind)]
+    if kind == "order":
+        node = node["v"] if node.get("$") == "dataclass" else node
+        keys = [key for key, _ in node["v"]] if "$" in node else list(node)
+        return [keys, [json.dumps(key, separators=(",", ":")) for key in keys]]
+    in_set = type(node) is dict and node.get("$") == "set"
+    return [node, *node["v"]] if in_set else [node, *(node if type(node) is list else [])]
+
+
+def children(node):
+    if type(node) is list:
+        return list(enumerate(node))
+    if type(node) is not dict or node.get("$") not in (
+        None,
+        "dict",
+        "tuple",
+        "dataclass",
+        "pydantic",
+    ):
+        return []
+    if "$" not in node:
+        named = list(node.items())
+        return named + [(json.dumps(key), value) for key, value in named]
+    if node["$"] == "pydantic":
+        more = [("model_fields_set", node["set"]), ("model_extra", node["extra"])]
+        more.append(("__pydantic_private__", node["private"]))
+        parts = [node["v"], node["extra"], node["private"]]
+        return [pair for part in parts if part is not None for pair in children(part)] + more
+    if node["$"] == "dict":
+        spelt = [(json.dumps(k, separators=(",", ":")), value) for k, value in node["v"]]
+        return spelt + [(key, value) for key, value in node["v"] if type(key) is str]
+    return children(node["v"])
+
+
+def test_an_item_that_moved_is_told_with_its_place_on_either_side():
+    found = [(d.path, d.was_at, d.before, d.after) for d in diff_nodes([10, 20, 30], [5, 10, 15])]
+    assert found == [
+        ("[0]", None, MISSING, 5),
+        ("[2]", "[1]", 20, 15),
+        ("[2]", None, 30, MISSING),
+    ]
+    before, after = {"rows": [1, {"a": [1, 2], "b": 0}]}, {"rows": [{"a": [3], "b": 0}]}
+    found = [(d.path, d.was_at, d.before, d.after) for d in diff_nodes(before, after)]
+    assert found == [
+        ("rows[0]", None, 1, MISSING),
+        ("rows[0].a[0]", "rows[1].a[0]", 1, 3),
+        ("rows[1].a[1]", None, 2, MISSING),
+    ]
+
+
 @given(st.tuples(PLAIN, PLAIN) | PLAIN_NEAR)
 def test_the_changes_turn_the_value_before_into_the_value_after(two):
     before, after = two
-    rebuilt = applied(before, [(parse(d.path), d) for d in diff_nodes(before, after)])
+    rebuilt = applied(before, (), (), diff_nodes(before, after))
     assert json.dumps(rebuilt, sort_keys=True) == json.dumps(after, sort_keys=True)
 
 
-def applied(node, deltas):
-    """Apply changes to plain nodes, knowing nothing of how they were found."""
-    here = [delta for parts, delta in deltas if not parts]
-    if here and here[0].kind != "order":
-        return here[0].after
-    if isinstance(node, dict | list):
-        return applied_inside(node, [(parts, delta) for parts, delta in deltas if parts])
-    return node
-
-
-def applied_inside(node, deltas):
-    direct = {(parts[0], d.kind): d for parts, d in deltas if len(parts) == 1}
-    kept = node.items() if isinstance(node, dict) else enumerate(node)
-    kept = [(key, item) for key, item in kept if (key, "removed") not in direct]
-    added = sorted((key, d.after) for (key, kind), d in direct.items() if kind == "added")
+def applied(node, was, now, deltas):
+    """Apply changes to a plain node that stands at *was* before and at *now* after."""
+    whole = [d for d in deltas if d.kind in ("changed", "type") and parse(d.path) == now]
+    if whole:
+        return whole[0].after
+    if not isinstance(node, dict | list):
+        return node
+    direct = {kind: {} for kind in ("removed", "added")}
+    for delta in deltas:
+        outer = was if delta.kind == "removed" else now
+        if delta.kind in direct and parse(delta.path)[:-1] == outer and parse(delta.path):
+            direct[delta.kind][parse(delta.path)[-1]] = delta.after
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    kept = [(key, item) for key, item in items if key not in direct["removed"]]
     if isinstance(node, dict):
-        result = dict(kept) | dict(added)
-    else:
-        items = [item for _, item in kept]
-        for index, item in added:
-            items.insert(index, item)
-        result = dict(enumerate(items))
-    inner = [
-        (parts, d)
-        for parts, d in deltas
-        if len(parts) > 1 or d.kind in ("changed", "type", "order")
-    ]
-    for key in {parts[0] for parts, _ in inner}:
-        result[key] = applied(result[key], [(p[1:], d) for p, d in inner if p[0] == key])
-    return result if isinstance(node, dict) else list(result.values())
+        inner = {k: applied(item, (*was, k), (*now, k), deltas) for k, item in kept}
+        return inner | direct["added"]
+    rebuilt = [None] * (len(kept) + len(direct["added"]))
+    free = [n for n in range(len(rebuilt)) if n not in direct["added"]]
+    for n, item in direct["added"].items():
+        rebuilt[n] = item
+    for n, (key, item) in zip(free, kept, strict=True):
+        rebuilt[n] = applied(item, (*was, key), (*now, n), deltas)
+    return rebuilt
 
 
 def shuffled(node, chance):
@@ -550,6 +617,7 @@ def test_a_difference_six_hundred_levels_down_is_found_without_deep_recursion():
 
 def test_a_delta_is_a_plain_frozen_value():
     delta = Delta("a", 1, MISSING, "removed")
-    assert repr(delta) == "Delta(path='a', before=1, after=<missing>, kind='removed')"
+    told = "Delta(path='a', before=1, after=<missing>, kind='removed', was_at=None)"
+    assert repr(delta) == told
     with pytest.raises(AttributeError):
         delta.path = "b"

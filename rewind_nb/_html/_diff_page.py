@@ -66,7 +66,7 @@ def diff_html(diff: Diff) -> str:
 def divergence_box(first: Divergence, name: str, only: str | None = None) -> Html:
     """A first difference: where, both values, and why; or where *only* one run has the step."""
     step = join(tag("b", name), ": step ", step_name(first), " ")
-    where = join(step, mono(first.path) if only is None else f"only in {only}")
+    where = join(step, mono(first.where) if only is None else f"only in {only}")
     both = first.before, first.after
     if all(map(is_prose, both)):
         values = tag("div", prose(*both), class_="rw-line")
@@ -159,7 +159,7 @@ def _heading(one: Told) -> Html:
 
 def _change(change: Change) -> Html:
     kind = chip(UNFINISHED.get(change.kind, change.kind), *KINDS[change.kind])
-    path = tag("div", mono(change.path, 160), class_="rw-path")
+    path = tag("div", mono(change.where, 160), class_="rw-path")
     both = change.before, change.after
     if all(map(is_prose, both)):
         return tag("tr", tag("td", path), tag("td", prose(*both), colspan=2), tag("td", kind))
@@ -249,9 +249,10 @@ def _outcome(diff: Diff) -> Html:
     outcome = diff.outcome
     ended = join(status_chip(outcome.before), " → ", status_chip(outcome.after))
     fields = mono(", ".join(outcome.changed), 600)
+    order = ", in another order of its fields" if outcome.reordered else ""
     state = (
         join("the final state differs in ", fields)
         if outcome.changed
-        else "the final state is equal"
+        else f"the final state is equal{order}"
     )
     return join(title("Outcome"), tag("div", ended, " ", state))

@@ -14,11 +14,11 @@ from rewind_nb._describe import plural
 from rewind_nb._diff import MISSING
 from rewind_nb._label import shown
 from rewind_nb._secrets import redact
-from rewind_nb._text._shown import WIDTH, brief, cell, clip, middle, page, visible
+from rewind_nb._text._shown import WIDTH, brief, cell, middle, page, visible
 from rewind_nb._text._told import Told, chains, differing_tasks, kind_words, told
 
 if TYPE_CHECKING:
-    from rewind_nb._compare import ArtifactChange, Change, Diff, Pair
+    from rewind_nb._compare import ArtifactChange, Change, Diff, Outcome, Pair
     from rewind_nb._divergence import Divergence
     from rewind_nb._run import Step
 
@@ -48,10 +48,15 @@ def _diff_lines(diff: Diff) -> Iterator[str]:
     yield from _change_lines(diff)
     yield "artifacts:" if diff.artifacts else "artifacts: none"
     yield from map(_artifact_line, diff.artifacts)
-    changed = diff.outcome.changed
-    differs = f"differs in {', '.join(changed)}" if changed else "is equal"
     ended = f"outcome: {diff.outcome.before} -> {diff.outcome.after}"
-    yield from _wrapped(f"{ended}; the final state {differs}", "")
+    yield from _wrapped(f"{ended}; {_final(diff.outcome)}", "")
+
+
+def _final(outcome: Outcome) -> str:
+    if outcome.changed:
+        return f"the final state differs in {', '.join(outcome.changed)}"
+    order = ", in another order of its fields" if outcome.reordered else ""
+    return f"the final state is equal{order}"
 
 
 def _override_lines(diff: Diff) -> Iterator[str]:
@@ -151,7 +156,7 @@ def _divergence_lines(diff: Diff) -> Iterator[str]:
         yield "first divergence: none"
         return
     only = _only(diff, first)
-    yield f"first divergence: {first.label}, {only or first.path}"
+    yield f"first divergence: {first.label}, {only or first.where}"
     yield from _wrapped(f"cause: {first.why}", "  ")
     yield from () if only else _values(first, "  ")
 
@@ -166,7 +171,7 @@ def _change_lines(diff: Diff) -> Iterator[str]:
             yield from _wrapped(heading, "  ")
             yield from _chain_lines(diff, one)
         if not only:
-            yield f"    {change.path}" + (
+            yield f"    {change.where}" + (
                 f" ({kind_words(change)})" if change.kind != "changed" else ""
             )
             yield from _values(change, "      ")
@@ -198,7 +203,7 @@ def _values(found: Change | Divergence, indent: str) -> Iterator[str]:
     if before is MISSING or after is MISSING:
         lines = ["" if value is MISSING else brief(value, WIDTH - 12) for value in (before, after)]
     else:
-        lines = [clip(line, WIDTH - 12) for line in contrast(before, after, WIDTH - 12)]
+        lines = list(contrast(before, after, WIDTH - 12))
     for mark, line in zip("-+", lines, strict=True):
         if line:
             yield f"{indent}{mark} {line}"

@@ -8,12 +8,11 @@ after it was redacted: half a key would not be recognised.
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from rewind_nb._describe import displayed, short
+from rewind_nb._describe import clip, columns, displayed, short
 from rewind_nb._diff import MISSING
 from rewind_nb._secrets import redact
 from rewind_nb._visible import visible
@@ -22,31 +21,6 @@ __all__ = ["WIDTH", "brief", "cell", "clip", "columns", "middle", "page", "visib
 
 WIDTH = 100
 """Columns of a line."""
-
-
-def clip(text: str, width: int) -> str:
-    """The text cut to a number of terminal columns, a wide character being two.
-
-    Example:
-        >>> clip("a long line", 8)
-        'a lon...'
-    """
-    if len(text) * 2 <= width or columns(text) <= width:
-        return text
-    kept, room = [], width - 3
-    for char in text:
-        room -= columns(char)
-        if room < 0:
-            break
-        kept.append(char)
-    return "".join(kept) + "..."
-
-
-def columns(text: str) -> int:
-    """How many terminal columns a text takes at most."""
-    if text.isascii():
-        return len(text)
-    return len(text) + sum(unicodedata.east_asian_width(c) in "WF" for c in text)
 
 
 def brief(value: Any, width: int = 60) -> str:

@@ -12,7 +12,7 @@ from rewind_nb._diff import MISSING
 from rewind_nb._label import shown
 
 if TYPE_CHECKING:
-    from rewind_nb._causes import Link
+    from rewind_nb._chains import Link
     from rewind_nb._changes import Change
     from rewind_nb._compare import Diff
     from rewind_nb._fields import Found
