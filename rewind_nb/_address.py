@@ -1,7 +1,7 @@
 """Which step is meant: an address, as users write it, and the step of a run it names.
 
 A step is addressed by meaning: ``"search"`` is the last visit of that action, ``("search", 2)``
-its second, ``4`` a position, and a `Step` stands for its own place, which is the only address
+its second, ``4`` a position (``-1`` the last one), and a `Step` stands for its own place, which is the only address
 inside a task.
 """
 
@@ -75,7 +75,8 @@ class Finder:
         placed = self.trajectory.at(position) if 0 <= position < length else None
         if placed is None:
             raise StepNotFoundError(
-                f"Run {self.run_id} has no step {seq}: it has {length}, numbered 0 to {length - 1}."
+                f"Run {self.run_id} has no step {seq}: it has {length}, numbered 0 to {length - 1}, "
+                f"or from the end -1 to -{length}."
                 if length
                 else f"Run {self.run_id} has no steps.",
                 run_id=self.run_id,
@@ -84,10 +85,10 @@ class Finder:
         return self.show(placed)
 
     def _last(self, action: str) -> Step:
-        visits = [step for step in self.steps() if step.action == action]
-        if not visits:
+        placed = self.trajectory.last_visit(action)
+        if placed is None:
             raise self._unknown(action)
-        return visits[-1]
+        return self.show(placed)
 
     def _visit(self, action: str, visit: int) -> Step:
         possible = 0 < visit <= len(self.trajectory)

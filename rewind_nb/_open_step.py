@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from rewind_nb import _codec
 from rewind_nb._answering import is_other_model, other_model_note
 from rewind_nb._cells import Cell, Cells, Reader, manifest_of
+from rewind_nb._describe import plural
 from rewind_nb._hooks import HookSpan
-from rewind_nb._model import ASKED, StepRow
+from rewind_nb._model import ASKED, ArtifactRow, StepRow
 from rewind_nb._outcome import (
     Applied,
     DeletionRule,
@@ -25,7 +26,6 @@ from rewind_nb._outcome import (
     call_overrides,
     cells_after,
     encoded_overrides,
-    step_hash,
     step_key,
     step_source,
     sum_usage,
@@ -34,7 +34,6 @@ from rewind_nb._scope import scope
 from rewind_nb._signals import put_off
 from rewind_nb._store import Batch, Content, _read
 from rewind_nb._store._leaks import refuse_secrets
-from rewind_nb._store._schema import seal
 from rewind_nb._trajectory import executed, survives
 from rewind_nb.capture import _leaving
 from rewind_nb.capture._context import RecordedCalls, StepContext, current_branch, step_scope
@@ -75,7 +74,7 @@ class OpenStep:
         self.began = time.monotonic()
         recorded = session.plan.recorded(self.track.lane, row.action, row.visit)
         if recorded is not None:
-            recorded = executed(session.store, recorded)
+            recorded = executed(session.past, recorded)
         calls = None if recorded is None else self._recorded_calls(recorded)
         self.ctx = StepContext(
             store=session.store,
@@ -95,6 +94,7 @@ class OpenStep:
             cache_key=session.plan.cache_key,
             emit=session.hooks.emit,
             policy=session.plan.policy,
+            meter=session.plan.meter,
             effects=session.plan.effects,
             stop=session.stop,
             late=session.notes,
@@ -108,9 +108,9 @@ class OpenStep:
             batch.content(self.track.graph)
         if row.state is not None:
             for cell in self.cells.values():
-                if cell.loaded:
+                if cell.new:
                     batch.content(cell.content)
-        batch.replace(seal(row))
+        batch.replace(row)
         session.store.submit(batch, wake=False)
         self.span = session.tell_started(row)
 
@@ -122,7 +122,7 @@ class OpenStep:
     def _recorded_calls(self, recorded: StepRow) -> RecordedCalls:
         if recorded.calls == 0 and recorded.status == "complete":
             return RecordedCalls(())
-        rows = self.session.store.read(_read.call_rows, step_key(recorded))
+        rows = self.session.past.read(_read.call_rows, step_key(recorded))
         # a step that failed asks again: its answers may be why it failed
         serve = self.session.plan.strict or recorded.status != "failed"
         return RecordedCalls(rows, serve=serve)
@@ -182,6 +182,19 @@ class OpenStep:
         refuse_secrets(data, path)  # before it goes out: a step that fails stores what did
         self.chunks.append(data)
 
+    def told(self, name: str, value: Any) -> None:
+        """Record a further input: what the action looked up while it executed."""
+        cell = Cell.of(value, f"@inputs.{name}")
+        with self.ctx.lock:
+            if not self.ctx.closed:
+                self.ctx.batch.content(cell.content)
+                self.row = replace(self.row, inputs=(*self.row.inputs, (name, cell.hash)))
+
+    def hid(self, what: str) -> None:
+        """Name what the action looked at and no record can see."""
+        with self.ctx.lock:
+            self.row = replace(self.row, hidden_state=(*self.row.hidden_state, what))
+
     @property
     def ended(self) -> bool:
         """Whether its final row is on its way to the store."""
@@ -200,7 +213,7 @@ class OpenStep:
         """
         session, ctx = self.session, self.ctx
         if self.track.cut:
-            return DONE
+            return self._dropped()
         written = {key: Cell.of(value, key) for key, value in writes.items()}
         for key, cell in self.reader.mutated().items():
             if key not in written and key in cells_after(self.cells, deleted, {}):
@@ -219,23 +232,23 @@ class OpenStep:
         batch.content(stored_result.content)
         for call, place in ctx.offers:
             batch.playable(call, place)
-        row = replace(
-            self._measured(),
+        row = self._measured(
             status="complete",
+            artifacts=ctx.artifacts,
             writes=manifest_of(written),  # in the order written, which a fork gives to new keys
             deleted=deleted,
             result=stored_result.hash,
             transition=taken.to_dict(),
         )
-        row = replace(row, source=step_source(self._made, ctx.artifacts), hash=step_hash(row))
         with put_off():
-            done = self.track.close(row, batch, after)
+            row, done = self.track.close(row, batch, after)
+            self._over(done)
             self._report()
             session.notes += [*self._other_models(), *ctx.notes]
             self.span.close()
             session.tell_ended(row)
             if not row.path:
-                session.rest(taken.to)
+                session.rest(taken.to, taken.failed_by)
         return done
 
     def leave(self, error: BaseException) -> None:
@@ -251,36 +264,50 @@ class OpenStep:
     def _fail(self, error: BaseException) -> Future[None]:
         session = self.session
         if self.track.cut:
-            return DONE
+            return self._dropped()
         close_streams(self.ctx)
         with contextlib.suppress(SecretLeakError):  # of a tape, which is left out
             self.ctx.close()
         interrupted = not isinstance(error, Exception)
-        row = replace(
-            scrubbed(self._measured()),
+        row = self._measured(
             status="interrupted" if interrupted else "failed",
             error=describe(error, with_traceback=True),
         )
-        row = replace(row, source=step_source(self._made, ()), hash=step_hash(row))
         self._report()
-        done = self.track.close(row, self.ctx.batch, None)
+        row, done = self.track.close(scrubbed(row), self.ctx.batch, None)
+        self._over(done)
         self.span.close()
         session.tell_ended(row)
         if not session.plan.self_driven and not row.path:
             session.end(row.status if row.status != "complete" else "failed", row.action)  # type: ignore[arg-type]
         return done
 
+    def _dropped(self) -> Future[None]:
+        """It ended when the step that its task is in had ended, or the run."""
+        owner, self.track.opened = self.track.owner, None
+        self._over(DONE)
+        if owner is not None:
+            owner.ctx.note_late(f"the end of {self.ctx.place}")
+        return DONE
+
+    def _over(self, done: Future[None]) -> Future[None]:
+        """It ended; what waits for that is told when it is committed."""
+        for told in self.ctx.when_ended:
+            done.add_done_callback(lambda _, told=told: told())  # type: ignore[misc]
+        return done
+
     @property
     def _made(self) -> list[Made]:
-        """The calls of the step and of its tasks; what it read, where it made no other."""
-        calls = [call for call in self.ctx.calls if not is_tape(call)] or self.ctx.calls
-        calls = [call for call in calls if call.source != "override"]
+        """The calls of the step and of its tasks; what it read if that is new, or all there is."""
+        calls = self.ctx.calls
+        calls = [c for c in calls if not is_tape(c) or c.source == "live"] or calls
         own = [(call.kind, call.source) for call in calls]
         return own + [made for track in self.tasks.values() for made in track.made]
 
     def _report(self) -> None:
-        """Tell the session what a replay looks at: misses, calls not made, artifacts."""
+        """Tell the session what a replay looks at, and what is to be named at its end."""
         session, ctx = self.session, self.ctx
+        session.left += [ctx] if ctx.left_working() else []
         session.misses += ctx.misses
         session.notes += ctx.tapes.notes
         session.artifacts |= {(a.path, a.seq, a.name): a.sha256 for a in ctx.artifacts}
@@ -294,7 +321,9 @@ class OpenStep:
                     made[row.kind, row.fingerprint] -= 1
                     session.unmade += [row] if made[row.kind, row.fingerprint] < 0 else []
 
-    def _measured(self) -> StepRow:
+    def _measured(self, *, artifacts: Sequence[ArtifactRow] = (), **ended: Any) -> StepRow:
+        """Its row, with what was seen of it and how it ended."""
+        tasks = self._ended_tasks()
         calls = self.ctx.calls
         made = [call for call in calls if not is_tape(call)]
         live = [call for call in made if call.source == "live"]
@@ -307,9 +336,11 @@ class OpenStep:
             calls=len(calls) + len(self.ctx.announced - {call.idx for call in calls}),
             live_calls=len(live),
             played_calls=sum(call.source in ("cache", "tool-cache") for call in made),
-            tasks=self._ended_tasks(),
+            source=step_source(self._made, artifacts),
+            tasks=tasks,
             stream=self._stored_stream(),
             uncaptured=tuple(self.ctx.uncaptured),
+            **ended,
         )
 
     def _ended_tasks(self) -> tuple[tuple[str, int, str], ...]:
@@ -350,7 +381,7 @@ class OpenStep:
         ]
 
     def _unused(self, kind: str, why: str) -> OverrideNotConsumedError:
-        live = [c for c in self.ctx.calls if c.source == "live"]
+        live = [c for c in self.ctx.calls if c.source == "live" and not is_tape(c)]
         spent = sum_usage([c.usage for c in live if c.kind == "model"])
         error = OverrideNotConsumedError(
             f"The override {kind}= of step {self.row.seq} {self.row.action!r} was not consumed: "
@@ -360,7 +391,9 @@ class OpenStep:
             usage=spent,
         )
         # a note, for a replay fails with the same message and spends nothing
-        error.add_note(f"Spent before this was known: {len(live)} live call(s), {spent}.")
+        tokens = "unknown" if spent is None else spent.total_tokens
+        calls = plural(len(live), "live call")
+        error.add_note(f"Spent before this was known: {calls}, tokens: {tokens}.")
         return error
 
 

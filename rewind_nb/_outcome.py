@@ -22,18 +22,18 @@ DeletionRule = dict[str, list[str]] | None
 class Route:
     """The way on from a step: the transition taken, and what its conditions read.
 
-    `failed` where a condition raised: which way the run goes is not known.
+    `failed_by` what a condition raised: which way the run goes is not known.
     """
 
     to: str | None = None
     condition: str | None = None
     reads: tuple[tuple[str, str | None], ...] = ()
-    failed: bool = False
+    failed_by: BaseException | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored with the step."""
         stored = {"to": self.to, "condition": self.condition, "reads": self.reads}
-        return {**stored, "failed": True} if self.failed else stored
+        return stored if self.failed_by is None else {**stored, "failed": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ def step_hash(row: StepRow) -> str:
 
 def step_source(made: Sequence[Made], artifacts: Sequence[ArtifactRow]) -> Source:
     """`live` if any call was live or there was none; else where its answers came from."""
+    made = [one for one in made if one[1] not in ("override", "refused")]  # nothing was asked
     if any(source == "live" for _, source in made):
         return "live"
     if not made:

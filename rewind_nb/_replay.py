@@ -16,7 +16,7 @@ from rewind_nb._model import RunStatus, StepRow
 from rewind_nb._outcome import Applied, step_key
 from rewind_nb._proof import Proof
 from rewind_nb._recording import Recording, put_again
-from rewind_nb._refusals import changed_code, refuse_foreign, refuse_running
+from rewind_nb._refusals import changed_code, lost_code, refuse_foreign, refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb._session import Session
 from rewind_nb._store import Batch, Store, _read
@@ -68,11 +68,15 @@ def new_replay(
     session.standing(cells, seq=first, prior=row.prior, visits=recording.visits_before(first))
     adapters = env.spec.adapters if hooks == "user" else ()
     machine = Machine(env.spec, session, entry=entry, adapters=adapters)
-    tally = Tally(code_changed=changed_code(env, recording, expected))
+    tally = Tally(
+        code_changed=changed_code(env, recording, expected),
+        code_lost=lost_code(env, recording, expected),
+    )
     ended = Ended(_replayed_status(run), run.next_action)
     script = replaying(
-        machine, Matcher(recording, session), expected, recording.inputs, tally, ended, run.note
-    )
+        machine, Matcher(recording, session), expected, recording.inputs, tally, ended, run.note,
+        cut_short=run.status == "interrupted",
+    )  # fmt: skip
     return Execution(session, machine, script, around=no_connections), tally, expected
 
 
@@ -100,6 +104,7 @@ class Tally:
     applied: int = 0
     divergence: Divergence | None = None
     code_changed: tuple[str, ...] = ()
+    code_lost: tuple[str, ...] = ()
 
 
 InputsOf = Callable[[StepRow], Mapping[str, Any]]
@@ -113,12 +118,15 @@ def replaying(
     tally: Tally,
     end: Ended,
     failure: str | None,
+    *,
+    cut_short: bool,
 ) -> Script:
     """Execute every recorded step on its recorded calls, and stop at the first difference.
 
     Args:
         end: how the recorded run ended, which is how an identical replay ends.
         failure: what stopped it, where that was a condition.
+        cut_short: it was interrupted.
     """
     due = [p for p in expected if p.row.status in ("complete", "failed")]
     inside = [matcher.inside(placed) for placed in due]
@@ -152,7 +160,8 @@ def replaying(
         taken, way = due[-1].row.transition or {}, _way_on(machine)
         recorded = (failure or "an exception") if taken.get("failed") else taken.get("to")
         same = str(way) in (failure or "") if isinstance(way, _Raised) else way == recorded
-        if not same:
+        unknown = cut_short and taken.get("failed")  # a condition was interrupted
+        if not (same or unknown):
             tally.divergence = _other_way(due[-1], recorded, way)
             return _stopped_at(way)
     return end
@@ -217,6 +226,7 @@ def proof_of(
         recorded_calls=sum(r.live_calls + r.played_calls for r in rows),
         recorded_tokens=_tokens(store, rows),
         code_changed=tally.code_changed,
+        code_lost=tally.code_lost,
         uncaptured=tuple(dict.fromkeys(what for s in made for what in s.uncaptured)),
         divergence=tally.divergence,
         run=replayed,

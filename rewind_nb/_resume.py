@@ -32,6 +32,7 @@ from rewind_nb._reuse import Decision, reuse_of
 from rewind_nb._run import Run
 from rewind_nb._session import Session
 from rewind_nb._store import Batch
+from rewind_nb._supplied import supplied
 from rewind_nb._tail import written_out
 from rewind_nb._track import Put, Track
 from rewind_nb._trajectory import Placed
@@ -44,8 +45,13 @@ def resumed(
     inputs: Mapping[str, Any],
     halt_after: list[str],
     halt_before: list[str],
+    effects: Any = None,
 ) -> Execution:
-    """The same run, going on where it halted, failed or was interrupted."""
+    """The same run, going on where it halted, failed or was interrupted.
+
+    Args:
+        effects: the stubs it set out with, which no store keeps.
+    """
     run = run.refresh()
     own = Recording.of(run)  # reads the row and the steps together; what follows goes by them
     refuse_running(run)
@@ -88,7 +94,7 @@ def resumed(
     again = _Again.of(run, seq, action, visits[action or ""] + 1)
     return _resume_from(
         env, row, own, parent, action, seq, answers, again, dict(inputs),
-        passing=cut_short, was=was, over=_was_over(run, last), opening=opening,
+        passing=cut_short, effects=effects, was=was, over=_was_over(run, last), opening=opening,
         chain=chain,
     )  # fmt: skip
 
@@ -143,6 +149,7 @@ def _resume_from(
     inputs: dict[str, Any],
     *,
     passing: bool,
+    effects: Any,
     was: RunRow,
     over: bool,
     opening: Batch,
@@ -172,12 +179,16 @@ def _resume_from(
     ) -> Decision | None:
         if (put := unfinished.finished(track, name, nth)) is not None:
             return put
+        if parent is not None and again.given(track.lane, name, nth):
+            here = (track.lane.path, name, nth)
+            if (put := supplied(env, parent, row.at, here, own.run.overrides)) is not None:
+                return put
         return None if decide is None else decide(track, name, nth, inputs, code)
 
     plan = env.plan(
         cache=row.mode.get("cache", env.cache),  # the run's own, as it set out
         epoch=row.epoch,
-        effects="live" if row.mode.get("effects") == "live" else None,
+        effects="live" if row.mode.get("effects") == "live" else effects,
         instead=env.instead_of(row.id),
         recorded=recorded,
         overrides=overrides,

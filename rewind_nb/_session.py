@@ -15,17 +15,20 @@ from typing import Any, Protocol
 
 from rewind_nb import _owner
 from rewind_nb._answering import condensed
+from rewind_nb._budget import Meter
 from rewind_nb._cells import Cells
+from rewind_nb._describe import error_line
 from rewind_nb._hooks import Hooks, HookSpan
 from rewind_nb._lane import Lane
 from rewind_nb._model import CacheMode, CallRow, Event, RunRow, RunStatus, StepRow
 from rewind_nb._outcome import Applied
 from rewind_nb._scope import scope
 from rewind_nb._signals import put_off
-from rewind_nb._store import Batch, Store
+from rewind_nb._store import Batch, Reads, Store
 from rewind_nb._store._chain import chain_at, tail_end
-from rewind_nb._store._schema import root_hash, seal
+from rewind_nb._store._schema import root_hash
 from rewind_nb._track import Put, Track
+from rewind_nb.capture._context import StepContext
 from rewind_nb.capture.policy import DEFAULT, HttpPolicy
 from rewind_nb.errors import RunBusyError
 
@@ -54,6 +57,7 @@ class Plan:
         decide: what to apply at the track's (action, visit) instead of executing it, or why
             it executes.
         attempts: which attempt a top-level step is, for those that were tried before.
+        past: what the recording is read from.
     """
 
     cache: CacheMode = "auto"
@@ -63,8 +67,10 @@ class Plan:
     overrides: Callable[[Lane, str, int], Sequence[Applied]] = lambda _lane, _action, _visit: ()
     decide: Decide = lambda _track, _action, _visit, _inputs, _code: None
     attempts: dict[int, int] = field(default_factory=dict)
+    past: Reads | None = None
     cache_key: Callable[[dict[str, Any]], Any] | None = None
     policy: HttpPolicy = DEFAULT
+    meter: Meter | None = None  # what its experiment may spend
     instead: InsteadOf | None = None
     effects: Any = None  # of a fork: "live", or stubs by the name of the tool
     self_driven: bool = True  # False: the user steps the application
@@ -94,11 +100,17 @@ class Session:
     artifacts: dict[tuple[str, int, str], str] = field(default_factory=dict)
     nested: dict[tuple[str, int], StepRow] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    left: list[StepContext] = field(default_factory=list)  # of steps that started tasks or threads
     spans: list[HookSpan] = field(default_factory=list)
     gate: threading.Lock = field(default_factory=threading.Lock)  # between a step and its tasks
     stop: threading.Event = field(default_factory=threading.Event)  # tells workers to stop
     started: bool = False
     over: bool = False  # what comes later is dropped
+
+    @property
+    def past(self) -> Reads:
+        """What steps that have ended are read from."""
+        return self.plan.past or self.store
 
     def standing(
         self,
@@ -135,14 +147,13 @@ class Session:
     def _write_start(self) -> None:
         track, self.over = self.track, False
         if track.chain is None:
-            inherited = track.seq == self.run.at
-            track.chain = self.store.read(
-                chain_at, self.run.parent if inherited else self.run.id, track.seq
-            )
+            if track.seq == self.run.at:
+                track.chain = self.past.read(chain_at, self.run.parent, track.seq)
+            else:
+                track.chain = self.store.read(chain_at, self.run.id, track.seq)
         batch, self.opening = self.opening, Batch()
         if self.basis is None:
-            self.run = seal(self.run)
-            batch.add(self.run)
+            self.run = batch.add(self.run)
             self.store.submit(batch, wake=False)
         else:
             batch.claim(self.run, was=self.basis)
@@ -160,6 +171,8 @@ class Session:
     ) -> Future[None]:
         """Write the run's tip and root hash, durably."""
         self.over = True
+        if self.plan.self_driven or next_action is None:  # no pause of what the user steps
+            self.notes += [what for ctx in self.left for what in ctx.left_working()]
         notes = condensed((self.run.note, note, *self.notes, *self.hooks.problems))
         self.run = replace(
             self.run,
@@ -169,7 +182,7 @@ class Session:
             ended_at=time.time(),
             containers=_kept(self.run.containers, self.code.stable()),
         )
-        end = self.store.read(tail_end, self.run)
+        end = None if self.run.tail is None else self.store.read(tail_end, self.run)
         self.run = replace(self.run, root=root_hash(self.run, self.track.chain or "", end))
         self.basis = self.run
         batch = Batch()
@@ -181,9 +194,18 @@ class Session:
         self.hooks.emit(Event("run_ended", self.run.id, self.run.kind, status=status)).close()
         return done
 
-    def rest(self, next_action: str | None) -> None:
-        """Between two steps of an application that the user drives."""
-        if not self.plan.self_driven:
+    def rest(self, next_action: str | None, failed_by: BaseException | None = None) -> None:
+        """Between two steps of an application that the user drives.
+
+        Args:
+            failed_by: what the condition raised that was to say what comes next.
+        """
+        if self.plan.self_driven:
+            return
+        if failed_by is not None:
+            status: RunStatus = "failed" if isinstance(failed_by, Exception) else "interrupted"
+            self.end(status, None, error_line(failed_by))
+        else:
             self.end("complete" if next_action is None else "halted", next_action)
 
     def wake(self) -> None:

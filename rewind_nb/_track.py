@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rewind_nb._cells import Cell, Cells, Reader, manifest_of
@@ -36,7 +36,6 @@ from rewind_nb._outcome import (
 from rewind_nb._signals import put_off
 from rewind_nb._store import Batch, Content, _read
 from rewind_nb._store._read import StepKey
-from rewind_nb._store._schema import chain_hash, seal
 from rewind_nb._trajectory import CHECKPOINT_EVERY
 from rewind_nb.capture._exchange import DONE
 from rewind_nb.capture.artifacts import write_again
@@ -150,6 +149,8 @@ class Track:
     def _begin(self) -> None:
         session = self.session
         if self.lane.path and (self.cut or session.stop.is_set()):
+            if self.owner is not None and not session.stop.is_set():
+                self.owner.ctx.note_late(f"another step in {self.lane.path}")
             raise RunStoppedError(f"Run {session.run.id} was stopped.")
         if not self.lane.path:
             session.wake()
@@ -210,14 +211,20 @@ class Track:
             overrides, data = encoded_overrides(put.overrides)
             batch.content(data)
         for key, cell in cells.items():
-            if cell.loaded and cell is not self.cells.get(key):
+            if cell.new and cell is not self.cells.get(key):
                 batch.content(cell.content)
         store = self.session.store
         stored = {k: Cell(h, store=store) for k, h in recorded.writes}
         written = stored if put.writes is None else put.writes
         for cell in (*written.values(), *([put.result] if put.result else [])):
-            if cell.loaded:
+            if cell.new:
                 batch.content(cell.content)
+        after = cells_after(cells, recorded.deleted, written)
+        seen: dict[str, Any] = {}
+        if put.origin is not None:  # what it looked at is what the one looked at that executed
+            seen = {"reads": recorded.reads, "reads_all": recorded.reads_all}
+            seen |= {"stream": recorded.stream, "uncaptured": recorded.uncaptured}
+            seen |= {"hidden_state": recorded.hidden_state}
         row = StepRow(
             run_id=self.session.run.id,
             path=self.lane.path,
@@ -241,22 +248,13 @@ class Track:
             origin=put.origin,
             graph=recorded.graph,
             tasks=recorded.tasks if put.origin else (),
+            transition=route(recorded.action, after).to_dict(),
+            **seen,
         )
-        after = cells_after(cells, row.deleted, written)
-        taken = route(recorded.action, after)
-        row = replace(row, hash=step_hash(row), transition=taken.to_dict())
-        if put.origin is not None:  # what it looked at is what the one looked at that executed
-            row = replace(
-                row,
-                reads=recorded.reads,
-                reads_all=recorded.reads_all,
-                stream=recorded.stream,
-                uncaptured=recorded.uncaptured,
-            )
         if put.source == "reused" and put.origin is not None:
             self._write_artifacts(put.origin, row)
         with put_off():
-            done = self.close(row, batch, after)
+            row, done = self.close(row, batch, after)
             self.session.tell_started(row).close()
             self.session.tell_ended(row)
         done.result()
@@ -270,17 +268,17 @@ class Track:
 
     # -- the end of a step ----------------------------------------------------------------
 
-    def close(self, row: StepRow, batch: Batch, after: Cells | None) -> Future[None]:
+    def close(
+        self, row: StepRow, batch: Batch, after: Cells | None
+    ) -> tuple[StepRow, Future[None]]:
         """Commit the final row of a step and move on (or, on failure, stay)."""
-        row = seal(row)
-        row = replace(row, chain=chain_hash(self.chain or "", row))
-        batch.replace(row)
+        row = batch.replace(row, after=self.chain or "", hash=step_hash(row))
         with self.session.gate:  # its step may be ending: then it counts, or it is dropped
             self.opened = None
             if self.cut:
-                return DONE
+                return row, DONE
             self._advance(row, after)
-        return self.session.store.submit(batch)
+        return row, self.session.store.submit(batch)
 
     @property
     def cut(self) -> bool:

@@ -5,9 +5,10 @@ mistyped it lists the near misses. The facts are attributes as well, so that a
 program need not parse the prose::
 
     RewindError
-    ├── NotFoundError (LookupError)        no such run or step
+    ├── NotFoundError (LookupError)        no such run, step or experiment
     │   ├── RunNotFoundError
-    │   └── StepNotFoundError
+    │   ├── StepNotFoundError
+    │   └── ExperimentNotFoundError
     ├── AmbiguousIdError (LookupError)     an id prefix that matches several runs
     ├── OverrideError (ValueError)         an override that the step cannot consume
     │   └── OverrideNotConsumedError       accepted, executed, and never consumed
@@ -26,6 +27,8 @@ program need not parse the prose::
     │   ├── EffectRefusedError             by a fork that may not
     │   └── EffectUnknownError             again, where it may have taken effect already
     ├── StepLimitError                     a fork that did not end
+    ├── CheckSyntaxError (ValueError)      a check that cannot be read
+    ├── ExperimentError (ValueError)       an experiment that cannot answer what it is asked
     ├── StepFailure                        a step whose model output is unusable
     │   └── ProviderError
     │       ├── ProviderUnreachableError   no answer: connection refused, reset, DNS
@@ -56,16 +59,20 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from rewind_nb._redact import redact
 from rewind_nb._visible import visible_lines
 
 __all__ = [
     "AmbiguousIdError",
     "CacheMissError",
+    "CheckSyntaxError",
     "CodeChangedError",
     "ConfigError",
     "EffectError",
     "EffectRefusedError",
     "EffectUnknownError",
+    "ExperimentError",
+    "ExperimentNotFoundError",
     "NotEncodableError",
     "NotFoundError",
     "NothingToResumeError",
@@ -103,7 +110,8 @@ __all__ = [
 class RewindError(Exception):
     """The base of every error of this package.
 
-    Keyword arguments become attributes: the facts behind the message.
+    Keyword arguments become attributes: the facts behind the message. No registered secret is
+    in either, whatever an error quotes: a key may have been passed where a name belongs.
 
     Example:
         >>> try:
@@ -114,13 +122,24 @@ class RewindError(Exception):
     """
 
     def __init__(self, message: str, /, **facts: Any) -> None:
-        super().__init__(visible_lines(message))
-        self.facts = facts
-        for name, value in facts.items():
+        super().__init__(visible_lines(redact(message)))
+        self.facts = {name: _scrubbed(value) for name, value in facts.items()}
+        for name, value in self.facts.items():
             setattr(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), str(self), self.facts))
+
+
+def _scrubbed(fact: Any) -> Any:
+    """A fact without secrets; what is no plain data has a repr that shows none."""
+    if isinstance(fact, str):
+        return redact(fact)
+    if type(fact) in (list, tuple):
+        return type(fact)(map(_scrubbed, fact))
+    if type(fact) is dict:
+        return {_scrubbed(key): _scrubbed(value) for key, value in fact.items()}
+    return fact
 
 
 def _rebuild(cls: type[RewindError], message: str, facts: dict[str, Any]) -> RewindError:
@@ -140,6 +159,10 @@ class RunNotFoundError(NotFoundError):
 
 class StepNotFoundError(NotFoundError):
     """The run has no such step; the message lists the nearest names."""
+
+
+class ExperimentNotFoundError(NotFoundError):
+    """No experiment has this id; the message lists the nearest ids."""
 
 
 class AmbiguousIdError(RewindError, LookupError):
@@ -251,6 +274,20 @@ class EffectUnknownError(EffectError):
 
 class StepLimitError(RewindError):
     """A fork executed more than ``max_steps`` steps and was stopped."""
+
+
+class CheckSyntaxError(RewindError, ValueError):
+    """The expression of a check cannot be read; the message points at where.
+
+    Attributes:
+        expression: the whole of it.
+        position: the 0-based character where reading stopped.
+        expected: what could stand there.
+    """
+
+
+class ExperimentError(RewindError, ValueError):
+    """An experiment cannot answer what it is asked; the message says which one can."""
 
 
 class StepFailure(RewindError):

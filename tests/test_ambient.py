@@ -119,6 +119,8 @@ READS = {
     "time.strftime": lambda: (time.strftime("%H:%M:%S"), time.time_ns()),
     "time.localtime": lambda: (list(time.localtime()), time.time_ns()),
     "time.gmtime": lambda: (list(time.gmtime()), time.time_ns()),
+    "time.ctime": lambda: (time.ctime(), time.time_ns()),
+    "time.asctime": lambda: (time.asctime(), time.time_ns()),
     "time.clock_gettime": lambda: time.clock_gettime(time.CLOCK_REALTIME),
     "pandas.Timestamp.now": lambda: pd.Timestamp.now(),
     "a pydantic default": lambda: Stamped().model_dump(),
@@ -191,6 +193,9 @@ def test_one_tape_is_one_call_that_names_function_and_caller_and_holds_the_value
         (lambda: [f() for f in (time.time,)][0] > 0, "clock", "time.time"),
         (lambda: time.strftime("%Y", time.localtime()), "clock", "time.localtime"),
         (lambda: (lambda clock=time.time: clock())() > 0, "clock", "time.time"),
+        (lambda: len(time.ctime()), "clock", "time.ctime"),
+        (lambda: len(time.ctime(None)), "clock", "time.ctime"),
+        (lambda: len(time.asctime()), "clock", "time.asctime"),
         (lambda: {"f": time.time}["f"]() > 0, "clock", "time.*"),
         (lambda: sum(map(len, [*map(time.strftime, ["%Y"])])), "clock", "time.*"),
     ],
@@ -199,6 +204,26 @@ def test_a_tape_has_the_name_of_the_function_that_the_caller_called(store, read,
     _, run = recorded(store, read)
 
     assert {(c.kind, c.name) for c in run[0].calls} == {(kind, name)}
+
+
+@pytest.mark.parametrize("read", [lambda: time.ctime(), lambda: time.asctime()])
+def test_the_time_in_words_is_that_of_the_recording(store, read):
+    with time_machine.travel(dt.datetime(1999, 12, 31, 12, tzinfo=dt.UTC), tick=False):
+        rw, run = recorded(store, read)
+
+    assert run.state["seen"] == time.ctime(dt.datetime(1999, 12, 31, 12, tzinfo=dt.UTC).timestamp())
+    assert rw.replay(run).require()
+    assert read() == time.strftime("%a %b %e %H:%M:%S %Y")  # outside of a step it is the real one
+
+
+def test_a_time_in_words_of_a_given_time_is_no_read_of_the_clock(store):
+    given = time.gmtime(0)
+    _, run = recorded(store, lambda: (time.ctime(0), time.asctime(given)))
+
+    assert not run[0].calls
+    assert run.state["seen"][1] == "Thu Jan  1 00:00:00 1970"
+    with pytest.raises(TypeError):
+        time.asctime(None)
 
 
 def test_a_played_back_step_is_not_live_and_its_tapes_say_where_they_come_from(store):

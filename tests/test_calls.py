@@ -801,6 +801,59 @@ def test_a_method_is_a_tool_too_and_its_object_is_no_argument(store):
     assert apps.CALLS["find"] == 2
 
 
+def test_the_object_of_a_method_is_known_by_what_it_is_and_not_by_the_name_of_a_parameter(store):
+    class Desk:
+        @tool
+        def find(this, word):  # noqa: N805
+            return [word]
+
+        @classmethod
+        @tool
+        def sort(kind, word):  # noqa: N804
+            return [word, kind.__name__]
+
+        @staticmethod
+        @tool
+        def both(self, word):
+            return [self, word]
+
+        @staticmethod
+        @tool
+        def name_of(self):
+            return type(self).__name__
+
+        __rewind_refuse__ = "a desk is no value"
+
+    class Larger(Desk):
+        pass
+
+    @tool
+    def outside(self, word):
+        return [self, word]
+
+    desk = Larger()
+    seen = SimpleNamespace(first=1)
+
+    @action(reads=[], writes=["a"])
+    def work(state: State) -> State:
+        found = [desk.find("x"), Larger.sort("x"), desk.both(seen.first, "x")]
+        return state.update(a=[*found, outside(seen.first, "x")])
+
+    app = ApplicationBuilder().with_actions(work).with_entrypoint("work").build()
+    rw = Rewind(app, store=store)
+    run = rw.run()
+    asked = [call.request["args"] for call in run[0].calls]
+    assert asked == [{"word": "x"}, {"word": "x"}, *[{"self": 1, "word": "x"}] * 2]
+    assert rw.replay(run).require()
+    seen.first = 2  # other arguments: another question
+    assert rw.fork(run, 0, reuse="none").state["a"][2:] == [[2, "x"], [2, "x"]]
+
+    static = ApplicationBuilder().with_entrypoint("ask")
+    asking = action(reads=[], writes=["a"])(lambda state: state.update(a=Desk.name_of(desk)))
+    with pytest.raises(NotEncodableError):  # an instance is an argument of a static method
+        Rewind(static.with_actions(ask=asking).build(), store=store).run()
+
+
 # -- clock, random, uuid ----------------------------------------------------------------------
 
 

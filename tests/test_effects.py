@@ -8,6 +8,7 @@ from burr.core import ApplicationBuilder, State, action
 from killed import killed
 
 from rewind_nb import Rewind, Store, tool
+from rewind_nb.capture import _effects
 from rewind_nb.errors import ConfigError, EffectRefusedError, EffectUnknownError
 
 SENT = []
@@ -119,8 +120,43 @@ def test_what_is_neither_live_nor_stubs_is_refused(rw):
     run = rw.run()
     with pytest.raises(ConfigError, match="stubs by the name"):
         rw.fork(run, 0, effects="dry")
-    with pytest.raises(EffectRefusedError, match="Did you mean"):
-        rw.fork(run, "write", state={"tone": "Ahoy"}, effects={"sned": 1, "asned": 1})
+
+
+@tool
+def look(at):
+    return at
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sned", "no tool with an effect.*Did you mean 'send'"),
+        ("look", "tool_result="),
+        ("", "no tool with an effect"),
+    ],
+)
+def test_a_stub_for_no_tool_with_an_effect_is_refused_before_anything_executes(rw, name, said):
+    run = rw.run()
+    for fork in (
+        lambda stubs: rw.fork(run, "write", state={"tone": "Ahoy"}, effects=stubs),
+        lambda stubs: rw.fork(run, 0, effects=stubs),
+        lambda stubs: rw.rerun_from(run, effects=stubs),
+        lambda stubs: asyncio.run(rw.afork(run, 0, effects=stubs)),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            fork({"send": 1, name: 1})
+    assert SENT == [("ada", "Hello, ada!")]
+    assert [r.id for r in rw.store.runs()] == [run.id]
+
+
+def test_a_tool_that_only_the_recording_knows_can_have_a_stub(rw, monkeypatch):
+    run = rw.run()
+    monkeypatch.setattr(_effects, "_declared", {})  # another process, where none is imported yet
+    (name,) = (call.name for call in run["deliver"].calls)
+    fork = rw.fork(run, "write", state={"tone": "Oh"}, effects={name: {"id": 7}})
+    assert fork.state["receipt"] == 7
+    with pytest.raises(ConfigError, match=f"Did you mean '{name}'"):
+        rw.fork(run, 0, effects={f"{name}d": 1})
 
 
 def test_a_step_that_failed_after_an_effect_does_not_fire_it_again(store):

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorder import run_row
 
-from rewind_nb import ChatModel, Rewind, Secret, Store, _secrets, artifact, cli, tool
+from rewind_nb import ChatModel, Rewind, Secret, Store, _redact, artifact, cli, tool
 from rewind_nb._codec import decode
 from rewind_nb._secrets import contains_secret, redact, redact_bytes, register_secret
 from rewind_nb._store import Batch
@@ -34,7 +34,7 @@ HOSTILE = "\x1b[2J\x1b]0;title\x07\r\u202egnp.exe\u2066\u200b\x00\x7f\x9b"
 @pytest.fixture(autouse=True)
 def key(monkeypatch):
     """One registered key, of which the tests of other modules hear nothing."""
-    monkeypatch.setattr(_secrets, "_registry", _secrets._Registry())
+    monkeypatch.setattr(_redact, "_registry", _redact._Registry())
     return Secret(KEY)
 
 
@@ -593,7 +593,7 @@ def read_through(document):
 @given(spellings())
 def test_a_key_is_found_and_masked_however_json_writes_it(spelling):
     key, document = spelling
-    _secrets._registry = _secrets._Registry()
+    _redact._registry = _redact._Registry()
     register_secret(key)
 
     assert any(key in text for text in read_through(document))
@@ -606,7 +606,7 @@ def test_a_key_is_found_and_masked_however_json_writes_it(spelling):
 
 @given(keys, st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]))
 def test_a_key_is_found_and_masked_in_text_of_any_width(key, width):
-    _secrets._registry = _secrets._Registry()
+    _redact._registry = _redact._Registry()
     register_secret(key)
     data = f"before {key} after".encode(width)
 

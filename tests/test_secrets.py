@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewind_nb import _secrets
+from rewind_nb import _redact
 from rewind_nb._secrets import (
     MIN_REGISTERED,
     SECRET_HEADERS,
@@ -43,9 +43,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 @pytest.fixture(autouse=True, scope="module")
 def registry():
     """Generated keys such as "00000000" must not be secrets to the tests of other modules."""
-    kept, _secrets._registry = _secrets._registry, _secrets._Registry()
+    kept, _redact._registry = _redact._registry, _redact._Registry()
     yield
-    _secrets._registry = kept
+    _redact._registry = kept
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_redact_finds_a_secret_inside_base64_at_every_alignment(key, before, aft
 
 @given(text=texts, data=st.binary(max_size=40))
 def test_what_holds_no_secret_comes_back_as_it_was(text, data):
-    _secrets._registry = _secrets._Registry()  # generated keys may occur in generated text
+    _redact._registry = _redact._Registry()  # generated keys may occur in generated text
     register_secret(CANARY)
     assert redact(f"clean {text}") == f"clean {text}"
     assert redact_bytes(data) == data

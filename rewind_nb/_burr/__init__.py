@@ -11,6 +11,10 @@ from rewind_nb._burr._actions import NOTE
 from rewind_nb._burr._app import AppSpec, read_app
 from rewind_nb._burr._codes import code_of
 from rewind_nb._burr._machine import Machine
-from rewind_nb._burr._replaced import as_action
+from rewind_nb._burr._replaced import Declared, as_action
+from rewind_nb._burr._state import refuse_reserved
 
-__all__ = ["NOTE", "AppSpec", "Machine", "as_action", "code_of", "read_app"]
+__all__ = [
+    "NOTE", "AppSpec", "Declared", "Machine", "as_action", "code_of", "read_app",
+    "refuse_reserved",
+]  # fmt: skip

@@ -9,6 +9,7 @@ action stays one (`_streams`); the tasks of a parallel one get trajectories of t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,16 +20,25 @@ from burr.core.application import _adjust_single_step_output, _validate_result
 from burr.core.state import State
 
 from rewind_nb._burr import _parallel
+from rewind_nb._burr._context import seen_by, told_to
 from rewind_nb._burr._driver import Driver
-from rewind_nb._burr._state import Boundary, RunState, TracingState, changes, is_private
+from rewind_nb._burr._state import (
+    Boundary,
+    RunState,
+    TracingState,
+    changes,
+    refuse_reserved,
+    semantic_state,
+)
 from rewind_nb._cells import Cell, Cells
-from rewind_nb._model import StepRow
+from rewind_nb._model import CONTEXT, StepRow
 from rewind_nb._open_step import OpenStep
 from rewind_nb._outcome import Route
 from rewind_nb._track import Put, Track
 from rewind_nb.capture._errors import add_note
+from rewind_nb.errors import StoreError
 
-INJECTED = ("__context", "__tracer")
+INJECTED = (CONTEXT, "__tracer")
 NOTE = "rewind_nb:"  # how the note on a user's exception starts
 
 
@@ -115,10 +125,13 @@ class Recorded:
             step = driver.track.open(self._name, cells_in(state), _inputs(kwargs), code)
         except BaseException as error:
             note(driver.track, self._name, error)
-            driver.track.refused(self._name, error)
+            with contextlib.suppress(StoreError):  # then nothing can be written down
+                driver.track.refused(self._name, error)
             raise
         seen = TracingState.entering(step.reader, state.typing_system)
         injected = {k: v for k, v in kwargs.items() if k in INJECTED}
+        if CONTEXT in injected and not _parallel.has_tasks(self.inner):
+            injected[CONTEXT] = seen_by(step, injected[CONTEXT])
         return step, seen, {**step.inputs, **injected}
 
     def _other(self) -> Action | None:
@@ -129,8 +142,13 @@ class Recorded:
     def _failed(self, step: OpenStep, error: BaseException) -> None:
         step.leave(error)
         note(step.track, step.row.action, error, step.row)
-        if not step.ended:  # else it came while the commit of what the step did was waited for
+        if step.ended:  # it came while the commit of what the step did was waited for
+            return
+        try:
             step.fail(error).result()
+        except StoreError as lost:
+            note(step.track, step.row.action, lost, step.row)
+            raise
 
     def _complete(
         self, step: OpenStep, result: Any, changed: State
@@ -148,7 +166,8 @@ class Recorded:
         track = self._driver.track
         if not track.lane.path:
             return None
-        return track.planned(self._name, _inputs(kwargs), self._driver.code(self._name))
+        given = {**_inputs(kwargs), **told_to(kwargs.get(CONTEXT))}
+        return track.planned(self._name, given, self._driver.code(self._name))
 
     def _applied(self, put: Put, typing_system: Any) -> tuple[Any, State]:
         track, way = self._driver.track, _Way(self._driver)
@@ -276,15 +295,19 @@ def _inputs(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells_in(state: State) -> Cells:
-    """A state that Burr holds as cells; what a user put in is encoded here."""
+    """A state that Burr holds as cells; what a user put in is encoded here.
+
+    Raises:
+        ConfigError: a key is one that Burr would drop.
+        NotEncodableError: a value cannot be stored.
+    """
     if isinstance(state, TracingState):
-        return state.cells()
-    held = state.semantic() if isinstance(state, RunState) else dict(state)
-    return {
-        key: value if isinstance(value, Cell) else Cell.of(value, key)
-        for key, value in held.items()
-        if not is_private(key)
-    }
+        cells = state.cells()
+    else:
+        held = state.semantic() if isinstance(state, RunState) else semantic_state(state)
+        cells = {k: v if isinstance(v, Cell) else Cell.of(v, k) for k, v in held.items()}
+    refuse_reserved(cells)
+    return cells
 
 
 def _keys(state: State) -> set[str]:

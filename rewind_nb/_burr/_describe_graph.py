@@ -42,6 +42,7 @@ def describe_graph(
 
 def _describe_action(action: Action) -> dict[str, Any]:
     required, optional = action.optional_and_required_inputs
+    bound = sorted(getattr(action, "_bound_params", ()))
     return {
         "name": action.name,
         "reads": list(action.reads),
@@ -51,6 +52,7 @@ def _describe_action(action: Action) -> dict[str, Any]:
         "tags": list(action.tags),
         "is_async": action.is_async(),
         "kind": type(action).__name__,
+        **({"bound": bound} if bound else {}),
     }
 
 

@@ -50,9 +50,11 @@ def first_way(
         condition = transition.condition
         try:
             holds = condition.run(state)[condition.KEY]
-        except Exception:  # noqa: BLE001  (Burr asks again, and raises it to the user)
+        except BaseException as error:  # noqa: BLE001  (Burr asks again, and raises it to the user)
+            if not isinstance(error, Exception):
+                boundary.put_off(error)
             reads = tuple(boundary.reads.items())
-            return Route(condition=condition.name, reads=reads, failed=True), boundary
+            return Route(condition=condition.name, reads=reads, failed_by=error), boundary
         if holds:
             reads = tuple(boundary.reads.items())
             return Route(transition.to.name, condition.name, reads), boundary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from burr.core import Application, ApplicationBuilder
 from burr.core.application import PRIOR_STEP, SEQUENCE_ID
@@ -12,6 +12,7 @@ from burr.core.application import PRIOR_STEP, SEQUENCE_ID
 from rewind_nb._burr._actions import NOTE
 from rewind_nb._burr._app import AppSpec
 from rewind_nb._burr._containers import close_with_consumer
+from rewind_nb._burr._context import context_input
 from rewind_nb._burr._driver import first_way
 from rewind_nb._burr._spawned import watch_builders
 from rewind_nb._burr._state import Boundary, RunState
@@ -22,6 +23,8 @@ from rewind_nb._model import Override
 from rewind_nb._outcome import Route
 from rewind_nb._session import Session
 from rewind_nb._track import Track
+
+T = TypeVar("T")
 
 
 class Machine:
@@ -70,15 +73,20 @@ class Machine:
 
         def guarded(inputs: dict[str, Any] | None = None) -> Any:
             with self.session.stepping():
-                return step(inputs=inputs)
+                return self._after(step(inputs=inputs))
 
         async def aguarded(inputs: dict[str, Any] | None = None) -> Any:
             with self.session.stepping():
-                return await astep(inputs=inputs)
+                return self._after(await astep(inputs=inputs))
 
         app.step, app.astep = guarded, aguarded
         close_with_consumer(app, self)
         return app
+
+    def _after(self, stepped: T) -> T:
+        """What a step came to; an interrupt that came when its way on was asked is raised now."""
+        self._boundary.interrupted()
+        return stepped
 
     def _state(self, entry: str | None) -> RunState:
         cells = self.track.cells
@@ -130,12 +138,13 @@ class Machine:
         action = self.next_action
         if action is None:
             return False
-        put = self.track.planned(action, self._taken(action, inputs), self.code(action))
+        given = {**self._taken(action, inputs), **context_input(self.track.seq)}
+        put = self.track.planned(action, given, self.code(action))
         if put is None:
             return False
         self.track.put_in(put, lambda name, cells: self.route(name, cells)[0])
         self.jump()
-        return True
+        return self._after(True)
 
     def _taken(self, action: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Of some inputs those that an action takes."""

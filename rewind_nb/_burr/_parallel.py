@@ -22,14 +22,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from burr.common import async_utils
 from burr.core.action import Action
 from burr.core.state import State
 
+from rewind_nb._burr._context import seen_by
 from rewind_nb._burr._state import TracingState
+from rewind_nb._model import CONTEXT
 from rewind_nb._open_step import OpenStep
 from rewind_nb.errors import ConfigError
 
@@ -54,8 +55,8 @@ def has_tasks(action: Action) -> bool:
 
 def run(action: Any, step: OpenStep, state: TracingState, given: Given) -> tuple[Given, State]:
     """Run the tasks on the application's executor, and reduce their states in task order."""
-    context = given["__context"]
-    tasks = _recorded(action, step, action.tasks(state, _stable(step, context), given))
+    context, seen = given[CONTEXT], _stable(step, given)
+    tasks = _recorded(action, step, action.tasks(state, seen[CONTEXT], seen))
     states = _on_executor(context.parallel_executor_factory, tasks, context, step)
     return {}, action.reduce(state, iter(states))
 
@@ -64,8 +65,8 @@ async def arun(
     action: Any, step: OpenStep, state: TracingState, given: Given
 ) -> tuple[Given, State]:
     """Run the tasks side by side in the running loop."""
-    context = given["__context"]
-    made = await async_utils.arealize(action.tasks(state, _stable(step, context), given))
+    context, seen = given[CONTEXT], _stable(step, given)
+    made = await async_utils.arealize(action.tasks(state, seen[CONTEXT], seen))
     tasks = list(_recorded(action, step, made))
     states = await _gathered(tasks, context)
 
@@ -76,9 +77,9 @@ async def arun(
     return {}, await action.reduce(state, each())
 
 
-def _stable(step: OpenStep, context: Any) -> Any:
+def _stable(step: OpenStep, given: Given) -> Given:
     """The context with an id that is the same in every run, for ids made from it."""
-    return replace(context, app_id=step.ctx.place)
+    return {**given, CONTEXT: seen_by(step, given[CONTEXT], app_id=step.ctx.place)}
 
 
 def _recorded(

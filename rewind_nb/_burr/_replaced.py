@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from burr.core.action import Action, FunctionBasedAction, create_action
 from burr.core.action import action as burr_action
 
+from rewind_nb._burr._actions import INJECTED
 from rewind_nb._describe import short
 from rewind_nb.errors import OverrideError
 
 
-def as_action(given: Any, original: Action) -> Action:
+class Declared:
+    """What a recording knows of an action that is not at hand, as far as it is asked here.
+
+    Args:
+        described: its entry in the description of its graph.
+    """
+
+    streaming: bool | None = None  # not known: whoever executes it is asked again
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        self.name = described["name"]
+        self.reads, self.writes = described["reads"], described["writes"]
+        further = {*described["optional_inputs"], *described.get("bound", ()), *INJECTED}
+        self.optional_and_required_inputs = set(described["inputs"]), further
+        self._is_async = described["is_async"]
+
+    def is_async(self) -> bool:
+        """As it was recorded."""
+        return bool(self._is_async)
+
+
+def as_action(given: Any, original: Action | Declared) -> Action:
     """A callable, or an action, that takes the place of *original* under its name.
 
     A function gets the bound parameters of the original that it takes and has no value for, a
@@ -35,7 +58,7 @@ def as_action(given: Any, original: Action) -> Action:
         ("async", found.is_async(), original.is_async()),
         ("streaming", found.streaming, original.streaming),
     ):
-        if mine != its:
+        if its is not None and mine != its:
             raise _refused(
                 original,
                 f"is {'' if mine else 'not '}{name}, and the action is{'' if its else ' not'}.",
@@ -49,7 +72,7 @@ def as_action(given: Any, original: Action) -> Action:
     return found
 
 
-def _action(given: Any, original: Action) -> Action:
+def _action(given: Any, original: Action | Declared) -> Action:
     if not hasattr(given, FunctionBasedAction.ACTION_FUNCTION) and not isinstance(given, Action):
         if not callable(given) or isinstance(given, type):
             raise _refused(original, f"is {short(given)}, no function or action.")
@@ -67,5 +90,5 @@ def _named(names: Any) -> str:
     return ", ".join(map(repr, sorted(names))) or "nothing"
 
 
-def _refused(original: Action, why: str) -> OverrideError:
+def _refused(original: Action | Declared, why: str) -> OverrideError:
     return OverrideError(f"action= for {original.name!r} {why}", override="action")

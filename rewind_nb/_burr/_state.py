@@ -8,20 +8,37 @@ and a freshly built State delete whatever else there is, also in a fork that has
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from burr.core.application import PRIOR_STEP, SEQUENCE_ID
 from burr.core.state import DeleteField, SetFields, State, StateDelta
 
 from rewind_nb._cells import Cell, Cells, Reader
 from rewind_nb._trajectory import survives
+from rewind_nb.errors import ConfigError
 
 Rule = dict[str, list[str]] | None
 
 
 def is_private(key: str) -> bool:
     """Whether a key is Burr's own."""
-    return key.startswith("__")
+    return key in (PRIOR_STEP, SEQUENCE_ID)
+
+
+def refuse_reserved(keys: Iterable[str]) -> None:
+    """Refuse state keys that Burr takes for its own and drops.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    for key in keys:
+        if key.startswith("__"):
+            raise ConfigError(
+                f"The state key {key!r} begins with two underscores. Burr keeps such keys for "
+                "itself and drops what an action writes to them, so it could not be recorded. "
+                f"Rename it, to {key.strip('_') or 'a word'!r} for instance."
+            )
 
 
 def semantic_state(state: State) -> dict[str, Any]:
@@ -212,12 +229,18 @@ def changes(state: State, reader: Reader) -> tuple[dict[str, Any], Rule]:
 
     A state that does not stem from the one the action was given deletes every key that it
     does not have, as it does in Burr.
+
+    Raises:
+        ConfigError: a key is one that Burr would drop.
     """
     if isinstance(state, TracingState) and state._reader is reader:  # noqa: SLF001
         held = state._state  # noqa: SLF001
         written = {k: held[k] for k in state._written if not is_private(k)}  # noqa: SLF001
-        return written, _public(state._deleted)  # noqa: SLF001
-    return semantic_state(state), {"keep": []}
+        deleted = _public(state._deleted)  # noqa: SLF001
+    else:
+        written, deleted = semantic_state(state), {"keep": []}
+    refuse_reserved(written)
+    return written, deleted
 
 
 def _public(rule: Rule) -> Rule:
@@ -298,6 +321,7 @@ class Boundary:
         self._typing_system = typing_system
         self._values: dict[str, Any] = {}
         self._verdicts: dict[int, Any] = {}
+        self._interrupt: BaseException | None = None
 
     def value(self, key: str, cell: Cell) -> Any:
         """The value of a cell, decoded once."""
@@ -309,18 +333,30 @@ class Boundary:
 
     def verdict(self, condition: Any, run: Callable[[State], Any]) -> Any:
         """What the condition says of this state, an exception included."""
+        self.interrupted()
         if id(condition) not in self._verdicts:
             reader = Reader(self.cells)
             try:
                 answer = run(ConditionState.entering(reader, self._typing_system))
             except Exception as error:  # noqa: BLE001  (raised again each time Burr asks)
                 answer = error
+            finally:
+                self.reads |= reader.reads
             self._verdicts[id(condition)] = answer
-            self.reads |= reader.reads
         answer = self._verdicts[id(condition)]
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def put_off(self, interrupt: BaseException) -> None:
+        """Keep what interrupted a condition until the step before it is written down."""
+        self._interrupt = interrupt
+
+    def interrupted(self) -> None:
+        """Raise it, once: whoever goes on asks the condition again."""
+        interrupt, self._interrupt = self._interrupt, None
+        if interrupt is not None:
+            raise interrupt
 
 
 class ConditionState(TracingState):

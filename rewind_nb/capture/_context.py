@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from rewind_nb._budget import Meter
 from rewind_nb._model import (
     ASKED,
     PLAYING,
@@ -27,7 +28,7 @@ from rewind_nb._model import (
 from rewind_nb._scope import scope
 from rewind_nb._store import Batch, Store
 from rewind_nb._store._read import StepKey
-from rewind_nb.capture import _branches, _guard
+from rewind_nb.capture import _branches, _guard, _leaving
 from rewind_nb.capture._place import (
     _branch,
     _current,
@@ -119,9 +120,9 @@ NO_RESULT = (  # what a call ended with that says nothing of what it did
 
 
 def has_failed(row: CallRow) -> bool:
-    """Whether a call ended in an exception of its own, as opposed to being stopped."""
-    error = row.error
-    return row.status == "failed" and error is not None and not is_stop(error.type)
+    """Whether a call ended in an exception of its own, as opposed to being stopped or refused."""
+    error, refused = row.error, row.source == "refused"
+    return row.status == "failed" and not refused and error is not None and not is_stop(error.type)
 
 
 def is_stop(error_type: str) -> bool:
@@ -220,6 +221,7 @@ class StepContext:
     cache_key: Callable[[dict[str, Any]], Any] | None
     emit: Callable[[Event], Span]
     policy: HttpPolicy = DEFAULT
+    meter: Meter | None = None  # what the experiment of this run may spend
     effects: Any = None  # of a fork: "live", or stubs by the name of the tool
     stop: threading.Event = field(default_factory=threading.Event)  # set when the run is stopped
     lock: threading.RLock = field(default_factory=threading.RLock)  # the collector may close a
@@ -234,6 +236,7 @@ class StepContext:
     identical: Counter[Identity] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     offers: list[tuple[CallRow, str]] = field(default_factory=list)  # once the step completes
+    when_ended: list[Callable[[], None]] = field(default_factory=list)  # and that is committed
     next_idx: int = 0
     misses: list[Exception] = field(default_factory=list)
     made: Counter[tuple[str, str]] = field(default_factory=Counter)  # branches, see new_branch
@@ -252,8 +255,19 @@ class StepContext:
 
     def note_late(self, what: str) -> None:
         """Note on the run a call that work of this step made or ended when it had ended."""
-        where = f"{self.path}{self.action}:{self.visit}" if self.path else repr(self.action)
-        self.late.append(f"{what} came when its step {where} had ended: not recorded")
+        self.late.append(f"{what} came when its step {self._where} had ended: not recorded")
+
+    @property
+    def _where(self) -> str:
+        return self.place if self.path else repr(self.action)
+
+    def left_working(self) -> list[str]:
+        """What to note on the run, at its end, of work of this step that still goes on then."""
+        return [
+            f"{work}, started in step {self._where}, still worked when the run ended: what it does "
+            "from there on is not recorded"
+            for work in _leaving.survivors(self)
+        ]
 
     def check_stopped(self) -> None:
         """End what still works for a run that was stopped.

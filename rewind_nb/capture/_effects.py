@@ -8,33 +8,58 @@ knows whether it happened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from rewind_nb._describe import short
 from rewind_nb._model import CallRow
-from rewind_nb._store._schema import seal
 from rewind_nb.capture._context import RecordedCalls, StepContext, is_stop
 from rewind_nb.capture._exchange import DONE, OpenCall, Request
 from rewind_nb.capture._miss import cache_miss
 from rewind_nb.errors import ConfigError, EffectRefusedError, EffectUnknownError, did_you_mean
 
+_declared: dict[str, bool] = {}  # the tools of this process: whether one of the name has an effect
 
-def check_effects(effects: Any) -> Any:
+
+def declare(name: str, *, effect: bool) -> None:
+    """Remember a tool, so that a stub for another one is refused."""
+    _declared[name] = effect or _declared.get(name, False)
+
+
+def check_effects(effects: Any, recorded: Callable[[], Iterable[str]]) -> Any:
     """The ``effects=`` of a fork, if it is one.
 
+    Args:
+        recorded: the names of the tools that the parent called. They are asked for only where a
+            stub is for none that was declared: an action may declare its tools as it executes.
+
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is none, or a stub is for no tool with an effect.
     """
-    if effects in (None, "live"):
+    if effects is None or (isinstance(effects, str) and effects == "live"):
         return effects
-    if isinstance(effects, Mapping) and all(isinstance(name, str) for name in effects):
-        return dict(effects)
-    raise ConfigError(
-        f'effects={effects!r} is neither "live" nor a dict of stubs by the name of the tool, each '
-        "a value to return or a function to call instead."
-    )
+    if not isinstance(effects, Mapping) or not all(isinstance(name, str) for name in effects):
+        raise ConfigError(
+            f'effects={short(effects)} is neither "live" nor a dict of stubs by the name of the '
+            "tool, each a value to return or a function to call instead."
+        )
+    acting = [name for name, effect in _declared.items() if effect]
+    for name in effects:
+        if name not in _declared and name not in (called := sorted(set(recorded()))):
+            known = [*acting, *(other for other in called if other not in _declared)]
+            raise ConfigError(
+                f"effects= has a stub for {name!r}, which is the name of no tool with an effect "
+                f"(@tool(effect=True)). {did_you_mean(name, known)}"
+            )
+        if not _declared.get(name, True):
+            raise ConfigError(
+                f"effects= has a stub for {name!r}, a tool that is not declared with "
+                "@tool(effect=True), so a fork calls it or plays it back, and would not use the "
+                f"stub. Give its result with tool_result=. {did_you_mean(name, acting)}"
+            )
+    return dict(effects)
 
 
 def admit(
@@ -54,13 +79,14 @@ def admit(
     """
     ctx, row = call.ctx, call.row
     own = ctx.recorded_key is not None and ctx.recorded_key[0] == ctx.run_id
-    if own:
-        _refuse_unknown(ctx, row)
-    if ctx.run_kind == "fork" and ctx.effects != "live":
-        stubs = ctx.effects or {}
-        if row.name not in stubs:
-            _refuse_unknown(ctx, row)
-            raise _refused(call, request, list(stubs))
+    acts = ctx.run_kind != "fork" or ctx.effects == "live"
+    stubs = {} if acts else ctx.effects or {}
+    refuses = not acts and row.name not in stubs
+    error = _left_unknown(ctx, row) if own or refuses else None
+    if error is not None or refuses:
+        call.row = replace(row, source="refused")
+        raise error or _refused(call, request, list(stubs))
+    if not acts:
         stub = stubs[row.name]
         call.row = replace(row, source="override")
         call.answer = stub(*args, **kwargs) if callable(stub) else stub
@@ -69,22 +95,24 @@ def admit(
         call.announced = True
         ctx.announced.add(row.idx)
         ctx.tapes.flush(ctx)
-        ctx.batch.replace(seal(row))
+        ctx.batch.replace(row)
         batch, ctx.batch = ctx.batch, type(ctx.batch)()
     return ctx.store.submit(batch, durable=True)
 
 
-def _refuse_unknown(ctx: StepContext, row: CallRow) -> None:
+def _left_unknown(ctx: StepContext, row: CallRow) -> EffectUnknownError | None:
+    """What to raise where an earlier attempt started a call and left no result."""
     for earlier in ctx.recorded.rows if ctx.recorded else ():
         same = (earlier.kind, earlier.branch, earlier.fingerprint, earlier.n)
         if same == (row.kind, row.branch, row.fingerprint, row.n) and _unknown(earlier):
-            raise EffectUnknownError(
+            return EffectUnknownError(
                 f"The tool {row.name!r} was started by an earlier attempt at step {ctx.action!r} "
                 "and left no result, so nobody knows whether it took effect. Look at what it acts "
                 f"on, then give its result: rw.fork({earlier.run_id!r}, {earlier.seq}, "
                 f"tool_result=..., call={_number(ctx.recorded, earlier)}).",
                 tool=row.name,
             )
+    return None
 
 
 def _number(recorded: RecordedCalls | None, row: CallRow) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,12 +25,13 @@ from typing import Any
 from rewind_nb import _codec
 from rewind_nb._model import ASKED, CallKind, CallRow, ErrorInfo, Source, Usage
 from rewind_nb._store import _read
-from rewind_nb._store._schema import seal
 from rewind_nb.capture._context import Identity, Span, StepContext, _branch, _parent_call
 from rewind_nb.capture._errors import describe, revive
 from rewind_nb.capture._miss import cache_miss
+from rewind_nb.errors import RunStoppedError
 
 NOTHING = object()
+Flight = tuple[str, str, str, int, int]  # kind, place, fingerprint, n, epoch
 DONE: Future[None] = Future()  # where nothing is to be waited for
 DONE.set_result(None)
 
@@ -87,6 +89,10 @@ class OpenCall:
     started: float
     span: Span
     attempt_at: Any
+    asked: Asked
+    flight: Flight | None = None  # what it may share with other runs that ask it now
+    land: Callable[[CallRow | None], None] | None = None  # tells those who wait for it
+    ticket: int | None = None  # what its experiment's meter lets it through by
     announced: bool = False  # written down as started
     answer: Any = NOTHING  # played back: the recorded body, or what came of it
     error: Exception | None = None  # played back: the recorded failure
@@ -171,31 +177,56 @@ def open_call(
         )
     place = f"{ctx.place}{branch}{request.scope}"
     span = ctx.emit(ctx.event("call_started", row.kind, index=row.idx, model=row.model))
-    call = OpenCall(ctx, row, place, time.monotonic(), span, attempt_at)
+    call = OpenCall(ctx, row, place, time.monotonic(), span, attempt_at, asked)
     if override is not NOTHING:
         call.answer = override
         call.row = replace(row, source="override")
         return call
     found, foreign = (None, False) if executes else _recorded(call, nth, request)
     if found is not None:
-        _play(call, found, asked.key, foreign=foreign)
+        _play(call, found, foreign=foreign)
     elif not executes and (ctx.strict or ctx.cache == "replay"):
         miss = cache_miss(ctx, row, request.body)
         ctx.misses.append(miss)
         raise miss
+    if _shares(ctx, request) and not call.played and not executes:
+        call.flight = (row.kind, place, row.fingerprint, row.n, row.epoch)
     return call
+
+
+def reserve(call: OpenCall) -> None:
+    """Take the place of a model call in the budget of its experiment.
+
+    Raises:
+        RunStoppedError: there is none left; the run can be resumed with another budget.
+    """
+    ctx, row, request = call.ctx, call.row, call.asked.request
+    if ctx.meter is None or row.kind != "model":
+        return
+    rows = () if ctx.recorded is None else ctx.recorded.rows
+    here = (row.kind, row.branch, row.ordinal)
+    like = next((r.usage for r in rows if (r.kind, r.branch, r.ordinal) == here), None)
+    body = request.body.get("body") if isinstance(request.body, dict) else None
+    call.ticket = ctx.meter.reserve(row.model, body, like)
+    if call.ticket is None:
+        call.span.close()
+        raise RunStoppedError(f"The experiment was stopped: {ctx.meter.reached}.")
 
 
 def _recorded(call: OpenCall, nth: int, request: Request) -> tuple[CallRow | None, bool]:
     ctx, row = call.ctx, call.row
     with ctx.lock:
         found = _of_this_step(ctx, row, nth, request)
-    if found is not None or ctx.strict:
+    if found is not None or not _shares(ctx, request):
         return found, False
-    if ctx.cache != "auto" or row.kind not in ASKED or not request.shared:
-        return None, False
     identity = (call.place, row.fingerprint, row.n, row.epoch)
     return ctx.store.read(_read.playable_call, row.kind, identity, not_of=ctx.run_id), True
+
+
+def _shares(ctx: StepContext, request: Request) -> bool:
+    """Whether the answer may come from another run."""
+    shared = request.shared and request.kind in ASKED
+    return shared and ctx.cache == "auto" and not ctx.strict
 
 
 def _of_this_step(ctx: StepContext, row: CallRow, nth: int, request: Request) -> CallRow | None:
@@ -213,12 +244,18 @@ def _of_this_step(ctx: StepContext, row: CallRow, nth: int, request: Request) ->
     return found
 
 
-def _play(call: OpenCall, found: CallRow, key: bytes, *, foreign: bool) -> None:
+def play_from(call: OpenCall, found: CallRow) -> None:
+    """Take the answer that another run got meanwhile."""
+    _play(call, found, foreign=True)
+
+
+def _play(call: OpenCall, found: CallRow, *, foreign: bool) -> None:
     store = call.ctx.store
-    if store.content(found.key).data != key:  # the same hash of another request
+    if store.content(found.key).data != call.asked.key:  # the same hash of another request
         return
     origin = f"{found.run_id}/{found.path}{found.seq}.{found.attempt}/{found.idx}"
     source: Source = "tool-cache" if found.kind == "tool" else "cache"
+    source = "refused" if found.source == "refused" else source
     call.row = replace(
         call.row,
         source=source,
@@ -241,25 +278,22 @@ def complete(call: OpenCall, answer: Answer) -> Future[None]:
     with ctx.lock:
         if ctx.closed:  # its step has ended without it
             return _dropped(call)
-        row = seal(
-            replace(
-                call.row,
-                status="complete",
-                response=ctx.batch.content(body, path=f"@calls[{call.row.idx}].response").hash,
-                playable=answer.playable,
-                answered_by=answer.answered_by,
-                usage=answer.usage,
-                latency_s=time.monotonic() - call.started,
-            )
+        row = _written(
+            call,
+            status="complete",
+            response=ctx.batch.content(body, path=f"@calls[{call.row.idx}].response").hash,
+            playable=answer.playable,
+            answered_by=answer.answered_by,
+            usage=answer.usage,
         )
         if answer.counts:
             ctx.settle(row, call.attempt_at)
-        ctx.calls.append(row)
-        (ctx.batch.replace if call.announced else ctx.batch.add)(row)
         if row.playable and live and row.kind in ASKED and ctx.cache != "off":
             ctx.offers.append((row, call.place))
     _end(call, row)
-    return _committed(ctx, paid=live and row.kind in ASKED)
+    done = _committed(ctx, paid=live and row.kind in ASKED)
+    _landed(call, row if row.playable else None)
+    return done
 
 
 def fail(
@@ -272,24 +306,37 @@ def fail(
     with ctx.lock:
         if ctx.closed:  # its step has ended without it
             return _dropped(call)
-        row = seal(
-            replace(
-                call.row,
-                status="failed",
-                response=None if came is None else ctx.batch.content(came).hash,
-                playable=False,
-                error=info,
-                usage=usage,
-                latency_s=time.monotonic() - call.started,
-            )
+        row = _written(
+            call,
+            status="failed",
+            response=None if came is None else ctx.batch.content(came).hash,
+            playable=False,
+            error=info,
+            usage=usage,
         )
-        ctx.calls.append(row)
-        (ctx.batch.replace if call.announced else ctx.batch.add)(row)
     _end(call, row)
+    _landed(call, None)
     return _committed(ctx, paid=row.source == "live")
 
 
+def _written(call: OpenCall, **ended: Any) -> CallRow:
+    """The row of a call that ended, in the batch of its step, which is locked."""
+    ctx = call.ctx
+    write = ctx.batch.replace if call.announced else ctx.batch.add
+    row = write(call.row, latency_s=time.monotonic() - call.started, **ended)
+    ctx.calls.append(row)
+    return row
+
+
+def _landed(call: OpenCall, row: CallRow | None) -> None:
+    """Tell the runs that wait for this call; its answer is on its way to the store."""
+    if call.land is not None:
+        call.land(row)
+        call.land = None
+
+
 def _dropped(call: OpenCall) -> Future[None]:
+    _landed(call, None)
     call.span.close()
     if call.row.source == "live" and call.row.kind in ASKED:
         call.ctx.note_late(f"the end of {call.row.kind} call {call.row.name!r}")
@@ -307,6 +354,8 @@ def _committed(ctx: StepContext, *, paid: bool) -> Future[None]:
 
 
 def _end(call: OpenCall, row: CallRow) -> None:
+    if call.ticket is not None and call.ctx.meter is not None:
+        call.ctx.meter.settle(call.ticket, row.answered_by or row.model, row.usage)
     call.span.close()
     ended = call.ctx.event(
         "call_ended",

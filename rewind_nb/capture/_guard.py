@@ -263,7 +263,8 @@ def _refuse(what: str) -> None:
     refused = ReplayConnectionError(
         f"A replay tried to {what}. A replay makes no live call; this request was not "
         "captured, so it could not be played back. Make it through a ChatModel or inside a "
-        "@tool, or fork the run instead of replaying it."
+        "@tool, or fork the run instead of replaying it.",
+        asked=what,
     )
     flow = thread_flow()
     step = _current.get() or (None if flow is None else flow.step)

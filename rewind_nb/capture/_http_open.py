@@ -59,6 +59,8 @@ def begin(ctx: StepContext, request: HttpRequest, sort: Sort) -> HttpCall:
     call = open_call(ctx, asked, ordinal, attempt_at=attempt_at, override=answer)
     wire, body = sort.wire, asked.request.body.get("body")
     streams = wire is not None and wire.wants_stream(changed.url, body)
+    if streams:  # handed on while it arrives, so nobody else can wait for it
+        call.flight = None
     return HttpCall(call, changed, sort, streams, retried_as)
 
 

@@ -1,7 +1,6 @@
 """Requests of `httpx` and of `httpx2`, which has the same API under another name.
 
-The library is a parameter: `handle` and `ahandle` do what a transport does, given the
-function that really sends.
+`handle` and `ahandle` do what a transport does, given the function that really sends.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rewind_nb._model import Usage
 from rewind_nb.capture._context import StepContext, is_sending, sending
+from rewind_nb.capture._flight import aboarded, boarded
 from rewind_nb.capture._http_answer import HttpAnswer, decoded_headers
 from rewind_nb.capture._http_call import FREE, HttpCall, Sort
 from rewind_nb.capture._http_open import begin, sort
@@ -35,7 +35,7 @@ AsyncSend = Callable[["httpx.Request"], Awaitable["httpx.Response"]]
 EMPTY = HttpAnswer(200, ())  # for what passes through, in a replay
 
 
-def library_of(request: httpx.Request) -> ModuleType:
+def _library_of(request: httpx.Request) -> ModuleType:
     """The library that a request belongs to."""
     roots = [cls.__module__.partition(".")[0] for cls in type(request).__mro__]
     return sys.modules[next(root for root in roots if root in LIBRARIES)]
@@ -50,12 +50,14 @@ def is_ours(request: httpx.Request) -> bool:
     return not is_sending() and "upgrade" not in request.headers
 
 
-def handle(ctx: StepContext, library: Any, send: Send, request: httpx.Request) -> httpx.Response:
+def handle(ctx: StepContext, send: Send, request: httpx.Request) -> httpx.Response:
     """Play back or send, and record."""
+    library: Any = _library_of(request)
     sorted_ = sort(ctx, request.method, str(request.url))
     if sorted_ is None:
         return _passed(ctx, library, send, request)
     call, request = _begin(ctx, library, request, request.read(), sorted_)
+    boarded(call.call)
     if call.played:
         return _played(library, call, request)
     try:
@@ -77,16 +79,16 @@ def handle(ctx: StepContext, library: Any, send: Send, request: httpx.Request) -
     return _response(library, answer, request)
 
 
-async def ahandle(
-    ctx: StepContext, library: Any, send: AsyncSend, request: httpx.Request
-) -> httpx.Response:
+async def ahandle(ctx: StepContext, send: AsyncSend, request: httpx.Request) -> httpx.Response:
     """`handle` for async transports."""
+    library: Any = _library_of(request)
     sorted_ = sort(ctx, request.method, str(request.url))
     if sorted_ is None:
         return await _apassed(ctx, library, send, request)
     call, request = _begin(ctx, library, request, await request.aread(), sorted_)
     if call.was_cancelled and not call.has_part:
         await call.cancelled_again()
+    await aboarded(call.call)
     if call.played:
         return _played(library, call, request)
     try:

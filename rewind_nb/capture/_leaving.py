@@ -52,12 +52,12 @@ class Leaving:
         with flowing(self.flow):
             return self.context.run(work, *args, **kwargs)
 
-    def remember(self, made: Any, work: Any) -> None:
-        """So that an interrupt can stop what was made, or name it."""
+    def remember(self, made: Any, work: Any, /, *args: Any) -> None:
+        """So that an interrupt can stop what was made, and that it can be named."""
         step = self.flow.step
         if step is not None and self.flow.branch is not None and not self.package:
             with step.lock:
-                step.started[made] = getattr(work, "__qualname__", type(work).__name__)
+                step.started[made] = _name(work, args)
 
 
 def leave(*, numbered: bool = True) -> Leaving | None:
@@ -92,6 +92,34 @@ def _package(frame: FrameType | None) -> str:
 @functools.lru_cache(maxsize=4096)
 def _is_installed(file: str) -> bool:
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+def _name(work: Any, args: tuple[Any, ...]) -> str:
+    """What is done, where it was handed on to run in a context as well (`asyncio.to_thread`)."""
+    while True:
+        if isinstance(work, functools.partial):
+            work, args = work.func, (*work.args, *args)
+        elif isinstance(getattr(work, "__self__", None), contextvars.Context) and args:
+            work, *rest = args
+            args = tuple(rest)
+        else:
+            break
+    if isinstance(work, threading.Thread):
+        return f"thread {work.name!r}"
+    return str(getattr(work, "__qualname__", type(work).__name__))
+
+
+def survivors(step: StepContext) -> list[str]:
+    """The names of what the step started and what still works; not what was told to stop."""
+    with step.lock:
+        started = list(step.started.items())
+    return sorted({work for made, work in started if _works(made)})
+
+
+def _works(made: Any) -> bool:
+    if isinstance(made, threading.Thread):
+        return made.is_alive()
+    return not (made.done() or (hasattr(made, "cancelling") and made.cancelling()))
 
 
 def stop(step: StepContext, error: BaseException) -> None:

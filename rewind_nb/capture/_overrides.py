@@ -14,7 +14,7 @@ from typing import Any
 from rewind_nb import _codec
 from rewind_nb._describe import short
 from rewind_nb._model import CallRow, Override
-from rewind_nb._store import Store
+from rewind_nb._store import Reads
 from rewind_nb.capture._context import (
     MODEL_OVERRIDES,
     TOOL_OVERRIDES,
@@ -23,7 +23,7 @@ from rewind_nb.capture._context import (
     _branch,
 )
 from rewind_nb.capture._http_tool import arguments_of
-from rewind_nb.capture.wire import WIRES, Wire, wire_for
+from rewind_nb.capture.wire import WIRES, Reading, Wire, wire_for
 from rewind_nb.errors import OverrideError, did_you_mean
 
 
@@ -45,7 +45,7 @@ def inside(ctx: StepContext, ordinal: int) -> bool:
 # -- what was recorded -----------------------------------------------------------------
 
 
-def recorded_value(store: Store, row: CallRow, kind: str) -> Any:
+def recorded_value(store: Reads, row: CallRow, kind: str) -> Any:
     """What an override of *kind* replaces, as a callback gets it."""
     if kind == "response":
         return answer_text(store, row)
@@ -57,7 +57,7 @@ def recorded_value(store: Store, row: CallRow, kind: str) -> Any:
     return wire.part(kind, url, body)
 
 
-def changes_nothing(store: Store, row: CallRow, kind: str, value: Any) -> bool:
+def changes_nothing(store: Reads, row: CallRow, kind: str, value: Any) -> bool:
     """Whether the call with a checked override asks, or is answered, as it was recorded."""
     if kind == "response":
         recorded = answer_text(store, row) if isinstance(value, str) else _answer_body(store, row)
@@ -75,7 +75,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(_codec.encode(a) == _codec.encode(b))
 
 
-def _asked(store: Store, row: CallRow) -> tuple[Wire, str, Any]:
+def _asked(store: Reads, row: CallRow) -> tuple[Wire, str, Any]:
     """The format of a recorded model request, its URL and its JSON."""
     request = store.value(row.request)
     wire = wire_for(request["method"], request["url"]) or WIRES[0]
@@ -83,7 +83,7 @@ def _asked(store: Store, row: CallRow) -> tuple[Wire, str, Any]:
     return wire, request["url"], body if isinstance(body, dict) else {}
 
 
-def asked_messages(store: Store, row: CallRow) -> list[Any] | None:
+def asked_messages(store: Reads, row: CallRow) -> list[Any] | None:
     """The messages of a recorded model request, None where it has no list of them."""
     wire, url, body = _asked(store, row)
     try:
@@ -93,23 +93,29 @@ def asked_messages(store: Store, row: CallRow) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def answer_text(store: Store, row: CallRow) -> str | None:
+def answer_text(store: Reads, row: CallRow) -> str | None:
     """The text of a recorded model answer, None where it had none."""
-    reading = _asked(store, row)[0].read_stream(_body_text(store, row))
+    reading = answer_of(store, row)[1]
     return None if reading is None else reading.text
 
 
-def _answer_body(store: Store, row: CallRow) -> Any:
+def answer_of(store: Reads, row: CallRow) -> tuple[Any, Reading | None]:
+    """The body of a recorded model answer and what it says, None where it is of no use."""
+    body = _answer_body(store, row)
+    return body, _asked(store, row)[0].read(body)
+
+
+def _answer_body(store: Reads, row: CallRow) -> Any:
     return _asked(store, row)[0].whole(_body_text(store, row))
 
 
-def _body_text(store: Store, row: CallRow) -> str:
+def _body_text(store: Reads, row: CallRow) -> str:
     answer = {} if row.response is None else store.value(row.response)
     body = answer.get("body")
     return body if isinstance(body, str) else ""
 
 
-def _tool_result(store: Store, row: CallRow) -> Any:
+def _tool_result(store: Reads, row: CallRow) -> Any:
     """What a tool returned; of one behind HTTP its JSON, or its text."""
     found = None if row.response is None else store.value(row.response)
     if not _is_http(store.value(row.request)) or not isinstance(found, Mapping):
@@ -120,7 +126,7 @@ def _tool_result(store: Store, row: CallRow) -> Any:
         return found.get("body")
 
 
-def _arguments(store: Store, row: CallRow) -> Mapping[str, Any]:
+def _arguments(store: Reads, row: CallRow) -> Mapping[str, Any]:
     request = store.value(row.request)
     arguments: Mapping[str, Any] = arguments_of(request) if _is_http(request) else request["args"]
     return arguments
@@ -157,7 +163,7 @@ def addressed(rows: list[CallRow], kind: str, call: int, step: str) -> CallRow:
     return rows[call]
 
 
-def check(store: Store, rows: list[CallRow], override: Override, step: str) -> CallRow:
+def check(store: Reads, rows: list[CallRow], override: Override, step: str) -> CallRow:
     """The recorded call an override addresses.
 
     Raises:
@@ -181,7 +187,7 @@ def check(store: Store, rows: list[CallRow], override: Override, step: str) -> C
     return row
 
 
-def _check_args(override: Override, store: Store, row: CallRow) -> None:
+def _check_args(override: Override, store: Reads, row: CallRow) -> None:
     if store.value(row.request).get("keyed"):
         raise OverrideError(
             f"The tool {row.name!r} is identified by its key=, so its arguments are not "

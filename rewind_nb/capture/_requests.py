@@ -16,6 +16,7 @@ from typing import Any
 
 from rewind_nb._model import Usage
 from rewind_nb.capture._context import StepContext, is_sending, sending
+from rewind_nb.capture._flight import boarded
 from rewind_nb.capture._http_answer import HttpAnswer, decoded_headers
 from rewind_nb.capture._http_call import FREE, HttpCall, Sort
 from rewind_nb.capture._http_open import begin, sort
@@ -49,6 +50,7 @@ def handle(ctx: StepContext, adapter: Any, send: Send, request: Any) -> Any:
         with sending():
             return send(request)
     call, request = _begin(ctx, request, sorted_)
+    boarded(call.call)
     if call.played:
         answer = call.playback()
         played = None if answer.cuts is None else PlayedStream(call, answer)

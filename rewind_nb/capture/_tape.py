@@ -11,14 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rewind_nb import _codec
 from rewind_nb._describe import plural
-from rewind_nb._model import CallKind, CallRow
+from rewind_nb._model import CallKind, CallRow, Source
 from rewind_nb._store._contents import Content
-from rewind_nb._store._schema import seal
 from rewind_nb.errors import SecretLeakError
 
 if TYPE_CHECKING:
@@ -97,11 +96,10 @@ class Tape:
         values = list(self.values)  # another thread of the step may go on reading
         data = _codec.encode(values, path=self.read.function)
         self.written, self.stored = ctx.batch.content(data, self.written), len(values)
-        row = self.row or self._first_row(ctx)
-        self.row = seal(
-            replace(row, status="complete" if ended else "started", response=self.written.hash)
-        )
-        ctx.batch.replace(self.row)
+        row, status = self.row or self._first_row(ctx), "complete" if ended else "started"
+        played = self.origin is not None and self.surplus <= 0
+        source: Source = "cache" if played else "live"
+        self.row = ctx.batch.replace(row, status=status, response=self.written.hash, source=source)
         return self.row
 
     def _first_row(self, ctx: StepContext) -> CallRow:
@@ -126,7 +124,7 @@ class Tape:
             request=request,
             key=request,
             status="started",
-            source="live" if origin is None else "cache",
+            source="live",
             started_at=self.started_at,
             parent=read.parent,
             playable=True,

@@ -15,7 +15,6 @@ from rewind_nb._describe import error_line
 from rewind_nb._model import ArtifactRow, Source
 from rewind_nb._secrets import contains_secret
 from rewind_nb._store import Store, _read
-from rewind_nb._store._schema import seal
 from rewind_nb.capture._context import StepContext, current_step
 from rewind_nb.errors import ConfigError, SecretLeakError
 
@@ -157,7 +156,7 @@ def _record(ctx: StepContext, name: str, content: bytes, file: Path) -> WrittenA
             file=str(file),
         )
         ctx.artifacts.append(row)
-        ctx.batch.add(seal(row))
+        ctx.batch.add(row)
     return WrittenArtifact(name, sha256, len(content), file)
 
 

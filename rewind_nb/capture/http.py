@@ -18,9 +18,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rewind_nb.capture._context import current_step
-from rewind_nb.capture._httpx import ahandle, handle, is_ours, library_of
-from rewind_nb.capture._install_http import install
+from rewind_nb.capture._install_http import asend, install, send
 from rewind_nb.capture._stream import close_streams
 
 if TYPE_CHECKING:
@@ -61,11 +59,8 @@ class CapturedTransport(_Transport):
         Raises:
             CacheMissError: the request is not recorded, and nothing may be sent.
         """
-        ctx = current_step()
-        if ctx is None or not is_ours(request):
-            sent: httpx.Response = self.inner.handle_request(request)
-            return sent
-        return handle(ctx, library_of(request), self.inner.handle_request, request)
+        sent: httpx.Response = send(self.inner.handle_request, request)
+        return sent
 
     def close(self) -> None:
         """Close the inner transport."""
@@ -109,11 +104,8 @@ class AsyncCapturedTransport(_AsyncTransport):
         Raises:
             CacheMissError: the request is not recorded, and nothing may be sent.
         """
-        ctx = current_step()
-        if ctx is None or not is_ours(request):
-            sent: httpx.Response = await self.inner.handle_async_request(request)
-            return sent
-        return await ahandle(ctx, library_of(request), self.inner.handle_async_request, request)
+        sent: httpx.Response = await asend(self.inner.handle_async_request, request)
+        return sent
 
     async def aclose(self) -> None:
         """Close the inner transport."""

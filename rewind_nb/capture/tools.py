@@ -35,6 +35,8 @@ from rewind_nb.capture._exchange import (
     identify,
     open_call,
 )
+from rewind_nb.capture._flight import aboarded, boarded
+from rewind_nb.capture._methods import attributes_of, object_of
 from rewind_nb.errors import CacheMissError, ConfigError, NotEncodableError
 
 P = ParamSpec("P")
@@ -105,6 +107,7 @@ def _decorate(
 ) -> Any:
     shared = cache and not effect  # what another run had done is not done in this one
     described = _Tool(function, key, shared, effect, name or function.__qualname__)
+    _effects.declare(described.name, effect=effect)
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -114,6 +117,7 @@ def _decorate(
                 described.refuse_in_replay()
                 return await function(*args, **kwargs)
             call, asked, bound = described.open(ctx, args, kwargs)
+            await aboarded(call)
             if not call.played:
                 try:
                     await asyncio.wrap_future(described.admit(call, asked, bound))
@@ -139,6 +143,7 @@ def _decorate(
             described.refuse_in_replay()
             return function(*args, **kwargs)
         call, asked, bound = described.open(ctx, args, kwargs)
+        boarded(call)
         if not call.played:
             try:
                 described.admit(call, asked, bound).result()
@@ -173,10 +178,6 @@ class _Tool:
         self.effect = effect
         self.name = name
         self.signature = inspect.signature(function)
-        first = next(iter(self.signature.parameters), None)
-        scope = function.__qualname__.rpartition(".")[0]
-        method = bool(scope) and not scope.endswith("<locals>")
-        self.owner = first if method and first in ("self", "cls") else None
 
     def refuse_in_replay(self) -> None:
         """Refuse a call that comes after its replayed step has ended: it would be made live.
@@ -237,11 +238,16 @@ class _Tool:
 
     def _body(self, bound: inspect.BoundArguments, code: str) -> dict[str, Any]:
         """What identifies a call."""
-        named = {k: v for k, v in bound.arguments.items() if k != self.owner}
+        named = self._named(bound)
         body: dict[str, Any] = {"tool": self.name, "args": named}
         if self.key is not None:
             body = {"tool": self.name, "args": {"key": self.key(**named)}, "keyed": True}
         return {**body, "code": code}
+
+    def _named(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """The arguments by name, without the object of a method."""
+        owner = object_of(self.function, bound)
+        return {k: v for k, v in bound.arguments.items() if k != owner}
 
     def _scope(self, bound: inspect.BoundArguments, held: dict[str, str]) -> str | None:
         """What has to be the same in another run that plays the call back.
@@ -250,9 +256,10 @@ class _Tool:
         cannot be stored, None: only forks and replays of this run play the call back. They take
         any, for a tool may change what it refers to, and that is not undone.
         """
-        if self.owner is None or self.key is not None:
+        owner = object_of(self.function, bound)
+        if owner is None or self.key is not None:
             return _codec.digest(_codec.encode(held)) if held else ""
-        attributes = _attributes(bound.arguments[self.owner])
+        attributes = attributes_of(bound.arguments[owner])
         return attributes and _codec.digest(_codec.encode([held, attributes]))
 
     def admit(self, call: OpenCall, asked: Asked, bound: inspect.BoundArguments) -> Future[None]:
@@ -276,8 +283,9 @@ class _Tool:
         """
         if self.key is not None:
             return
-        named = {k: v for k, v in bound.arguments.items() if k != self.owner}
-        if _codec.encode(named) != _codec.encode(_codec.decode(asked.body, strict=False)["args"]):
+        if _codec.encode(self._named(bound)) != _codec.encode(
+            _codec.decode(asked.body, strict=False)["args"]
+        ):
             raise ConfigError(
                 f"The tool {self.name!r} changed one of its arguments in place. A call that is "
                 "played back could not, so its callers would see something else. Return the "
@@ -289,17 +297,3 @@ class _Tool:
         if _codec.is_atomic(call.answer):
             return call.answer
         return _codec.decode(_codec.encode(call.answer))
-
-
-def _attributes(owner: Any) -> str | None:
-    """A hash of a method's object, None where its attributes cannot be encoded.
-
-    Only the hash is stored: attributes may hold a key.
-    """
-    cls = owner if isinstance(owner, type) else type(owner)
-    try:
-        attributes = {} if isinstance(owner, type) else dict(vars(owner))
-        encoded = _codec.encode([cls.__module__, cls.__qualname__, attributes])
-    except (TypeError, NotEncodableError):
-        return None
-    return _codec.digest(encoded)

@@ -8,6 +8,7 @@ what they always were.
 |---|---|
 | `time.time`, `time_ns`, `datetime.now`, `utcnow`, `today`, `date.today` | the C functions themselves, so `from time import time`, pydantic defaults and `pandas.Timestamp.now` count too |
 | `time.strftime`, `localtime`, `gmtime` without a time, `clock_gettime(CLOCK_REALTIME)` | likewise |
+| `time.ctime`, `asctime` without a time | in their module |
 | the functions of `random`: `random`, `choice`, `shuffle`, `gauss`, ... | its global generator, so `from random import choice` counts too |
 | `uuid.uuid4`, `secrets.*`, `os.urandom`, `random.SystemRandom` | `os.urandom`, which they call |
 | `uuid.uuid1` | whole, as it keeps the last timestamp |
@@ -34,9 +35,9 @@ than it was recorded draws what that seed gives.
 
 | not captured | why | what to do |
 |---|---|---|
-| `time.monotonic`, `perf_counter`, `process_time` | they measure this run | keep durations out of the state |
-| `time.ctime`, `asctime` without a time | C code that asks the system itself | `time.ctime(time.time())` |
-| `from random import random`, `getrandbits`, `gauss`, `seed` before the first `Rewind` | bound methods, taken before ours were there | `import random`, or import after |
+| `time.monotonic`, `perf_counter`, `process_time`, `thread_time` | they measure this run | keep durations out of the state |
+| `from random import random`, `getrandbits`, `gauss`, `seed`, or `from time import ctime`, `asctime` before the first `Rewind` | taken before ours were there | `import random`, `import time`, or import after |
+| `os.getrandom` | nothing calls it but who asks for it by name | `os.urandom` |
 | `random.Random()` | an instance is the user's own; unseeded, it seeds itself in C | seed it, from `random.random()` for instance |
 | `numpy.random.*`, generators made outside of the step, torch | generators of their own | seed them in the step |
 | the time zone | it belongs to the machine | use UTC |

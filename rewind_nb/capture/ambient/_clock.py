@@ -9,7 +9,11 @@ it passes on what the traveller beneath it says (a test that freezes the time), 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import sys
+import time
+from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 from rewind_nb.capture.ambient._reads import reading_step, tape_of
@@ -50,13 +54,20 @@ class _Clock:
 
 
 def install_clock() -> None:
-    """Put our clock on top.
+    """Put our clock on top of time-machine's, and record what it leaves out.
+
+    `time.ctime` and `time.asctime` ask the system in C that time-machine does not swap, so they
+    are replaced in their module.
 
     While freezegun freezes the time it waits for the next call: freezegun puts classes of its
     own in the place of those whose methods time-machine swaps.
     """
     if "freezegun" in sys.modules and dt.datetime.__name__ == "FakeDatetime":
         return
+    for name, spoken in (("ctime", _ctime), ("asctime", _asctime)):
+        real = getattr(time, name)
+        if isinstance(real, BuiltinFunctionType):  # not ours yet, nor a test's own
+            setattr(time, name, spoken(real))
     import _time_machine  # type: ignore[import-not-found]
     import time_machine
 
@@ -67,3 +78,30 @@ def install_clock() -> None:
     stack = _Travellers(time_machine.traveller_stack)
     list.append(stack, _Clock(stack, _time_machine.original_time_ns))
     time_machine.traveller_stack = stack
+
+
+def _ctime(real: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(real)
+    def recorded(*given: Any) -> str:
+        seconds = _recorded_time("time.ctime") if given in ((), (None,)) else None
+        return real(*given) if seconds is None else real(seconds)
+
+    return recorded
+
+
+def _asctime(real: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(real)
+    def recorded(*given: Any) -> str:
+        seconds = None if given else _recorded_time("time.asctime")
+        return real(*given) if seconds is None else real(time.localtime(seconds))
+
+    return recorded
+
+
+def _recorded_time(function: str) -> float | None:
+    """Seconds since the epoch, for who called *function* in a step; None where nobody records."""
+    step = reading_step()
+    if step is None:
+        return None
+    tape = tape_of(step, "clock", sys._getframe(2), function)  # noqa: SLF001
+    return None if tape is None else tape.take(time.time_ns()) / 1e9

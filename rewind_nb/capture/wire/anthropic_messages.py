@@ -85,12 +85,15 @@ class AnthropicMessages(Format):
         counts = member(body, "usage")
         cached = count(counts, "cache_read_input_tokens")
         written = count(counts, "cache_creation_input_tokens")
+        for_an_hour = count(member(counts, "cache_creation"), "ephemeral_1h_input_tokens")
         return Usage(
             # what was read from the cache or written to it is not among the input tokens
             input_tokens=added(count(counts, "input_tokens"), cached, written),
             output_tokens=count(counts, "output_tokens"),
             cached_tokens=cached,
             reasoning_tokens=count(member(counts, "output_tokens_details"), "thinking_tokens"),
+            # what is kept for an hour has another price, and one number cannot tell both
+            cache_write_tokens=None if for_an_hour else written,
         )
 
     def joined(self, parts: Sequence[Body], done: bool) -> Body | None:

@@ -102,7 +102,8 @@ class OpenAIChat(Format):
         cached = count(member(counts, "prompt_tokens_details"), "cached_tokens")
         if cached is None:
             cached = count(counts, "prompt_cache_hit_tokens")  # as DeepSeek calls it
-        return Usage(asked, said, total, cached, reasoning)
+        written = count(member(counts, "prompt_tokens_details"), "cache_write_tokens")
+        return Usage(asked, said, total, cached, reasoning, written)
 
     def joined(self, parts: Sequence[Body], done: bool) -> Body | None:
         return _openai_chat_stream.joined(parts) if done else None

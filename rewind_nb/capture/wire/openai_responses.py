@@ -107,6 +107,7 @@ class OpenAIResponses(Format):
             output_tokens=count(counts, "output_tokens"),
             total_tokens=count(counts, "total_tokens"),
             cached_tokens=count(member(counts, "input_tokens_details"), "cached_tokens"),
+            cache_write_tokens=count(member(counts, "input_tokens_details"), "cache_write_tokens"),
             reasoning_tokens=count(member(counts, "output_tokens_details"), "reasoning_tokens"),
         )
 
