@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["condensed", "is_other_model", "other_model_note"]
+__all__ = ["condensed", "is_other_model", "is_snapshot", "other_model_note"]
 
 _MONTH, _DAY = "(0[1-9]|1[0-2])", "(0[1-9]|[12][0-9]|3[01])"
 _DATES = (
@@ -35,10 +35,18 @@ def is_other_model(asked: str | None, answered: str | None) -> bool:
         return False
     if ("/" in asked) != ("/" in answered):  # who serves it, or `models/`
         asked, answered = asked.rpartition("/")[2], answered.rpartition("/")[2]
-    name = asked.removesuffix("-latest")
-    rest = answered.removeprefix(name)
-    snapshot = answered.startswith(name) and (not rest or _SNAPSHOT.fullmatch(rest))
-    return asked != answered and not snapshot
+    return asked != answered and not is_snapshot(asked.removesuffix("-latest"), answered)
+
+
+def is_snapshot(name: str, model: str) -> bool:
+    """Whether *model* is *name* itself, or one of its dated snapshots.
+
+    Example:
+        >>> is_snapshot("gpt-4o", "gpt-4o-2024-08-06"), is_snapshot("gpt-4o", "gpt-4o-mini")
+        (True, False)
+    """
+    rest = model.removeprefix(name)
+    return model.startswith(name) and (not rest or _SNAPSHOT.fullmatch(rest) is not None)
 
 
 def other_model_note(asked: str | None, answered: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rewind_nb._answering import is_other_model
+from rewind_nb._cost import Cost, cost_of
 from rewind_nb._counterpart import Place
 from rewind_nb._describe import displayed
 from rewind_nb._live import Asking
@@ -73,8 +74,23 @@ class Call:
         return text and redact(text)  # the chunks of a stream may spell what none of them holds
 
     @property
+    def system_fingerprint(self) -> str | None:
+        """Which deployment of the model answered; None where the provider does not say."""
+        from rewind_nb.capture import _overrides
+
+        if self.kind != "model":
+            return None
+        reading = _overrides.answer_of(self._store, self._row)[1]
+        return None if reading is None else reading.system_fingerprint
+
+    @property
+    def cost(self) -> Cost:
+        """What it cost, by the price at its time; nothing where it was played back."""
+        return cost_of(self)
+
+    @property
     def reason(self) -> str | None:
-        """Why a fork made it live: the fields that differ from its parent's call there.
+        """Why a fork made it live, or refused to: the fields that differ from its parent's there.
 
         None for one that was played back, and for every call of a recorded run.
         """

@@ -3,14 +3,15 @@
 Every frame has the columns of its constant, in that order and of exactly that dtype, also
 when it is empty or a column holds nothing but unknowns. Integers that may be unknown are
 ``Int64`` (unknown: ``<NA>``), text is ``string[python]`` (pandas' own storage: Arrow's
-cannot hold every Python string), seconds are ``float64`` (unknown: NaN), moments are UTC
-to the microsecond. A total with an unknown part is unknown. Only a column of counts one of
+cannot hold every Python string), seconds are ``float64`` (unknown: NaN), US dollars
+``Float64`` (unknown: ``<NA>``), moments are UTC to the microsecond. A total with an unknown
+part is unknown. Only a column of counts one of
 which is beyond 64 bits, as a provider may claim, is ``object``.
 
 A step with tasks is followed by their steps, which say in `task` where they are. The frames
 of a store list whole trajectories: a step that a fork inherits has a row under its own run
 and one under the fork. Where ``executed_by == run_id`` the run did the work itself; sum
-tokens over those rows only.
+tokens and dollars over those rows only; `run.cost` says which models have no price.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ import pandas as pd
 from rewind_nb import _codec
 from rewind_nb._codec._reread import Pool
 from rewind_nb._compare import Diff
+from rewind_nb._cost import Cost, cost_of
 from rewind_nb._leaves import Known, leaves
 from rewind_nb._live import Asking
 from rewind_nb._model import CallRow, ErrorInfo, Usage
 from rewind_nb._path import join
 from rewind_nb._run import Run, Step
+from rewind_nb._spent import spent
 from rewind_nb._store import _read
 from rewind_nb._store._nodes import Nodes
 
-TEXT, COUNT, WHOLE, SECONDS, MOMENT, ANY = map(
+TEXT, COUNT, WHOLE, SECONDS, MONEY, MOMENT, ANY = map(
     pd.api.types.pandas_dtype,
-    ("string[python]", "Int64", "int64", "float64", "datetime64[us, UTC]", "object"),
+    ("string[python]", "Int64", "int64", "float64", "Float64", "datetime64[us, UTC]", "object"),
 )
 Columns = dict[str, Any]  # name -> dtype
 
@@ -52,6 +55,7 @@ RUN_COLUMNS: Columns = {
     "live_calls": WHOLE,  # of its own steps and the tasks inside them
     "played_calls": WHOLE,
     "tokens": COUNT,  # that it paid for itself; <NA> where a provider did not say
+    "usd": MONEY,  # that they cost; <NA> where a part has no price
     "created_at": MOMENT,
     "note": TEXT,
 }
@@ -71,6 +75,7 @@ STEP_COLUMNS: Columns = {
     "duration_s": SECONDS,
     "input_tokens": COUNT,  # paid by the run that executed it
     "output_tokens": COUNT,
+    "usd": MONEY,  # what these cost
     "live_calls": WHOLE,
     "played_calls": WHOLE,
     "hash": TEXT,  # <NA> where it did not finish
@@ -90,11 +95,12 @@ CALL_COLUMNS: Columns = {
     "name": TEXT,  # of the tool; host and path of a request
     "model": TEXT,  # asked for
     "answered_by": TEXT,  # the model the provider says it was
-    "source": TEXT,  # live, cache, tool-cache, override
+    "source": TEXT,  # live, cache, tool-cache, override, refused
     "status": TEXT,  # started, complete, failed
     "input_tokens": COUNT,  # as the answer reported them, charged only when live
     "output_tokens": COUNT,
     "total_tokens": COUNT,
+    "usd": MONEY,  # what it cost, 0 where it was played back
     "latency_s": SECONDS,
     "started_at": MOMENT,
     "fingerprint": TEXT,
@@ -133,7 +139,8 @@ CHANGE_COLUMNS: Columns = {
     "action": TEXT,
     "visit": WHOLE,
     "task": TEXT,
-    "path": TEXT,
+    "path": TEXT,  # in the value after; of what was removed, in the value before
+    "was_at": TEXT,  # the path in the value before, where that is another one
     "before": ANY,  # MISSING where there was none
     "after": ANY,
     "kind": TEXT,  # changed, added, removed, type, order; how a step ended that has no value
@@ -161,7 +168,7 @@ def steps_df(runs: Iterable[Run]) -> pd.DataFrame:
         >>> str(steps_df([]).started_at.dtype)
         'datetime64[us, UTC]'
     """
-    return _frame((_step_row(run, step) for run in runs for step in run.walk()), STEP_COLUMNS)
+    return _frame((row for run in runs for row in _step_rows(run)), STEP_COLUMNS)
 
 
 def calls_df(runs: Iterable[Run]) -> pd.DataFrame:
@@ -217,12 +224,18 @@ def _run_row(run: Run) -> Row:
     origin = run.origin
     whence = (None,) * 3 if origin is None else (origin.parent, origin.at, run.override_words)
     made = _moment(run.created_at)
-    counts = (len(run), len(own), live, played, _tokens(run.usage)[2])
+    counts = (len(run), len(own), live, played, _tokens(run.usage)[2], run.cost.whole_usd)
     return (run.id, run.label, run.kind, run.status, *whence, *counts, made, run.note)
 
 
-def _step_row(run: Run, step: Step) -> Row:
-    took = (_moment(step.started_at), step.duration_s, *_tokens(step.usage)[:2])
+def _step_rows(run: Run) -> Iterator[Row]:
+    steps = list(run.walk())
+    costs = spent(run.store, [step.row for step in steps])
+    return (_step_row(run, step, cost) for step, cost in zip(steps, costs, strict=True))
+
+
+def _step_row(run: Run, step: Step, cost: Cost) -> Row:
+    took = (_moment(step.started_at), step.duration_s, *_tokens(step.usage)[:2], cost.whole_usd)
     calls = (step.live_calls, step.played_calls)
     ended = (step.hash, _error_type(step.error), step.reason)
     who = (step.source, step.status, step.attempt, step.executed_key[0])
@@ -240,7 +253,8 @@ def _call_rows(run: Run) -> Iterator[Row]:
 
 
 def _call(call: CallRow) -> Row:
-    took = (*_tokens(call.usage), call.latency_s, _moment(call.started_at))
+    paid = cost_of(call).whole_usd
+    took = (*_tokens(call.usage), paid, call.latency_s, _moment(call.started_at))
     return (*_CALL(call), *took, call.fingerprint, call.n, call.epoch, _error_type(call.error))
 
 

@@ -10,13 +10,17 @@ from rewind_nb._visible import visible
 RunStatus = Literal["running", "complete", "halted", "failed", "interrupted"]
 RunKind = Literal["record", "fork", "replay"]
 StepStatus = Literal["open", "complete", "failed", "interrupted"]
-Source = Literal["live", "cache", "tool-cache", "override", "render-cache", "reused", "inherited"]
+Source = Literal[
+    "live", "cache", "tool-cache", "override", "refused", "render-cache", "reused", "inherited"
+]
 CacheMode = Literal["auto", "refresh", "replay", "off"]
 Reuse = Literal["unchanged", "none"]
 CallKind = Literal["model", "tool", "http", "clock", "random", "uuid"]
+ExperimentStatus = Literal["running", "complete", "interrupted", "failed"]
 
 # Kinds of call that ask somebody; the others are tapes of what a step read of clock and chance.
 ASKED: tuple[CallKind, ...] = ("model", "tool", "http")
+CONTEXT = "__context"  # the input of a step that holds what it read of Burr's context
 REUSES: tuple[Reuse, ...] = ("unchanged", "none")
 CACHE_MODES: tuple[CacheMode, ...] = ("auto", "refresh", "replay", "off")
 PLAYING: tuple[CacheMode, ...] = ("auto", "replay")  # under which a recorded answer is an answer
@@ -25,6 +29,9 @@ PLAYING: tuple[CacheMode, ...] = ("auto", "replay")  # under which a recorded an
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one or several calls; None where unknown, never an estimate.
+
+    `cached_tokens` were read from a provider's cache and `cache_write_tokens` written to it;
+    both are among the `input_tokens`, and `reasoning_tokens` among the `output_tokens`.
 
     Example:
         >>> Usage(10, 2) + Usage(5, 1)
@@ -36,6 +43,7 @@ class Usage:
     total_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.total_tokens is None and None not in (self.input_tokens, self.output_tokens):
@@ -61,6 +69,7 @@ USAGE_FIELDS = (
     "total_tokens",
     "cached_tokens",
     "reasoning_tokens",
+    "cache_write_tokens",
 )
 
 
@@ -234,6 +243,11 @@ class StepRow:
     chain: str = ""  # hash over this row and all before it
     row_hash: str = ""
 
+    @property
+    def given(self) -> Manifest:
+        """Its runtime inputs, without what Burr told it."""
+        return tuple(pair for pair in self.inputs if pair[0] != CONTEXT)
+
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
@@ -281,4 +295,22 @@ class ArtifactRow:
     size: int
     source: Source
     file: str
+    row_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRow:
+    """One row of `experiments`; the runs it made name it. All from `status` on may change."""
+
+    id: str
+    kind: str  # grid, sweep, flip, bisect, ablate, regress, stability
+    run_id: str | None  # the run it is about, None where it is about several
+    label: str | None
+    spec: str  # value hash of what was asked
+    created_at: float
+    owner: dict[str, Any]
+    status: ExperimentStatus = "running"
+    note: str | None = None
+    ended_at: float | None = None
+    result: str | None = None  # value hash of what came of it
     row_hash: str = ""

@@ -14,6 +14,7 @@ from rewind_nb import _codec
 from rewind_nb._address import At, Finder
 from rewind_nb._artifact import Artifact
 from rewind_nb._call import Call
+from rewind_nb._cost import Cost
 from rewind_nb._describe import displayed, plural
 from rewind_nb._head import Head, read_overrides
 from rewind_nb._model import (
@@ -23,6 +24,7 @@ from rewind_nb._model import (
     Usage,
 )
 from rewind_nb._reasons import BEFORE, EQUAL, converged
+from rewind_nb._spent import spent
 from rewind_nb._steps import Step, sum_usage
 from rewind_nb._store import _read, _read_tasks
 from rewind_nb._trajectory import Placed, Trajectory, after_step
@@ -161,6 +163,19 @@ class Run(Head, Views):
         """
         rows = self.store.read(_read_tasks.every_step, self.id)  # failed attempts too
         return sum_usage(row.usage for row in rows)
+
+    @property
+    def cost(self) -> Cost:
+        """What the live model calls of this run itself cost, by `rewind_nb.prices`.
+
+        Failed attempts and tasks included; inherited, reused and played-back work cost it
+        nothing. `cost.partial` says that a part is unknown, `cost.unpriced` for which models.
+
+        Raises:
+            StoreCorruptError: a step or a call of it is missing.
+        """
+        rows = self.store.read(_read_tasks.every_step, self.id)
+        return sum(spent(self.store, rows), Cost())
 
     @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 from rewind_nb._call import Call, vars_of
+from rewind_nb._cost import Cost, sum_usage
 from rewind_nb._counterpart import Place
 from rewind_nb._describe import displayed
 from rewind_nb._label import address, label
 from rewind_nb._lane import lanes_of
 from rewind_nb._model import ErrorInfo, Source, StepRow, Usage
+from rewind_nb._spent import spent
 from rewind_nb._store import Store, _read, _read_tasks
 from rewind_nb._trajectory import Placed
 
@@ -172,6 +172,16 @@ class Step:
         """Tokens of its own calls and those of its tasks; None where a part is unknown."""
         return sum_usage(step.usage for step in self.executed_with())
 
+    @property
+    def cost(self) -> Cost:
+        """What its own live model calls cost the run that executed it, by `rewind_nb.prices`."""
+        return spent(self.store, [self.row])[0]
+
+    @property
+    def total_cost(self) -> Cost:
+        """What its own calls and those of its tasks cost."""
+        return sum(spent(self.store, [step.row for step in self.executed_with()]), Cost())
+
     # -- what it did ----------------------------------------------------------------------
 
     @property
@@ -276,19 +286,3 @@ class Step:
         from rewind_nb import _html
 
         return _html.step_html(self)
-
-
-def sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    """The tokens of several steps; None as soon as one part is unknown.
-
-    What cost nothing is left out, so that its unknown details do not make others' unknown.
-
-    Example:
-        >>> sum_usage([Usage(5, 1, cached_tokens=2), Usage(0, 0)])
-        Usage(input_tokens=5, output_tokens=1, total_tokens=6, cached_tokens=2)
-    """
-    spent = [usage for usage in usages if usage is None or usage.total_tokens != 0]
-    known = [usage for usage in spent if usage is not None]
-    if len(known) < len(spent):
-        return None
-    return functools.reduce(operator.add, known) if known else Usage(0, 0)

@@ -116,6 +116,7 @@ def test_dtypes_are_what_they_are_documented_to_be():
         "duration_s": "float64",
         "started_at": "datetime64[us, UTC]",
         "input_tokens": "Int64",
+        "usd": "Float64",
         "live_calls": "int64",
     }
 

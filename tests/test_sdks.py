@@ -17,7 +17,7 @@ import pydantic
 import pytest
 import wire_server as ws
 from burr.core import ApplicationBuilder, State, action, default, when
-from example_server import DATED, USED, ModelServer, Wish, spoken, understood
+from example_server import DATED, USED, ModelServer, Wish, spoken, told, understood
 from sdks import KEYS, SDKS
 
 from rewind_nb import Rewind, Store
@@ -218,11 +218,11 @@ def test_a_run_through_an_sdk_is_recorded_and_replayed_without_a_request(bench):
     assert [s.action for s in run.steps] == ["choose", "bake", "serve"]
     assert run.state["menu"] == "On plum cake by toy: plum cake by toy"
     calls = [call for step in run.steps for call in models(step)]
-    assert [call.usage for call in calls] == [USED] * 3
+    assert [told(call.usage) for call in calls] == [USED] * 3
     assert {(call.model, call.answered_by, call.source) for call in calls} == {
         ("toy", "toy" + DATED, "live")
     }
-    assert run.usage == USED + USED + USED
+    assert told(run.usage) == USED + USED + USED
     assert [s.uncaptured for s in run.steps] == [()] * 3
     bench.proved(run)
 
@@ -395,7 +395,7 @@ def test_a_turn_with_a_tool_is_replayed_and_forked(sdk, is_async, kitchen, store
     assert bench.requests() == 2
     assert run.state["said"] == "It weighs 4 g."
     assert [who for who, _ in bench.server.asked[-1].turns][-2:] == ["wish", "result"]
-    assert [call.usage for call in models(run["only"])] == [USED] * 2
+    assert [told(call.usage) for call in models(run["only"])] == [USED] * 2
     bench.proved(run)
 
     other = bench.fork(run, "only", prompt="What does a walnut weigh?")
@@ -434,7 +434,7 @@ def test_a_request_that_the_sdk_made_again_is_one_call(sdk, is_async, kitchen, s
     assert bench.requests() == 2
     assert run.state["said"] == "sweet"
     assert [(c.response["status"], c.sample) for c in models(run["only"])] == [(429, 0), (200, 0)]
-    assert run.usage == USED
+    assert told(run.usage) == USED
     bench.proved(run)
     fork = bench.fork(run, "only")
     assert (bench.requests(), fork.state["said"]) == (0, "sweet")
@@ -535,7 +535,7 @@ def test_an_answer_without_a_word_is_an_answer(sdk, streams, kitchen, store):
     run = bench.run()
 
     assert bench.requests() == 1
-    assert (run.state["said"], run.usage) == ("", USED)
+    assert (run.state["said"], told(run.usage)) == ("", USED)
     bench.proved(run)
     assert bench.fork(run, "only").state["said"] == ""
     assert bench.requests() == 0

@@ -850,6 +850,17 @@ def test_any_json_at_all_is_read_or_refused_without_an_exception(name, body):
         (ANTHROPIC, {"usage": {"input_tokens": 3, "output_tokens": 1}}, Usage(3, 1, 4)),
         (ANTHROPIC, {"usage": {"cache_read_input_tokens": 3, "output_tokens": 1}},
          Usage(None, 1, None, 3)),
+        (CHAT, {"usage": {"prompt_tokens": 9, "completion_tokens": 1,
+                          "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3}}},
+         Usage(9, 1, 10, 4, None, 3)),
+        (ANTHROPIC, {"usage": {"input_tokens": 1, "cache_creation_input_tokens": 7,
+                               "cache_read_input_tokens": 2, "output_tokens": 1}},
+         Usage(10, 1, 11, 2, None, 7)),
+        # what is kept for an hour has another price, so one number would not tell what it costs
+        (ANTHROPIC, {"usage": {"input_tokens": 1, "cache_creation_input_tokens": 7,
+                               "cache_creation": {"ephemeral_1h_input_tokens": 3},
+                               "cache_read_input_tokens": 2, "output_tokens": 1}},
+         Usage(10, 1, 11, 2)),
         # Google leaves out what is zero
         (GOOGLE, {"usageMetadata": {"promptTokenCount": 8, "totalTokenCount": 8}}, Usage(8, 0, 8)),
         (GOOGLE, {"usageMetadata": {"promptTokenCount": 8, "thoughtsTokenCount": 2,
@@ -968,7 +979,7 @@ def test_output_tokens_of_an_anthropic_stream_are_those_of_its_end():
         '"usage":{"output_tokens":48,"output_tokens_details":{"thinking_tokens":9}}', '"usage":{}'
     )
 
-    assert wire(ANTHROPIC).read_stream(text).usage == Usage(225, None, None, 200)
+    assert wire(ANTHROPIC).read_stream(text).usage == Usage(225, None, None, 200, None, 0)
 
 
 def test_a_response_whose_last_event_has_no_output_is_made_of_its_items():

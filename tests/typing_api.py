@@ -12,6 +12,8 @@ import pandas as pd
 
 from rewind_nb import (
     ChatModel,
+    Check,
+    Cost,
     Diff,
     Event,
     Proof,
@@ -21,8 +23,10 @@ from rewind_nb import (
     Step,
     Store,
     Usage,
+    Verdict,
     artifact,
     now,
+    prices,
     random,
     tool,
 )
@@ -167,3 +171,16 @@ def rest(model: ChatModel, key: Secret) -> None:
     assert_type(Store(":memory:").runs(), list[Run])
     assert issubclass(OverrideError, RewindError)
     raise StepFailure("plan", "no JSON", raw="Sure!")
+
+
+# -- checks and cost ---------------------------------------------------------------------------
+
+
+def judge(run: Run) -> None:
+    assert_type(Check("a == 1")(run), Verdict)
+    assert_type(Check(lambda given: len(given), at_least=1) & ~Check.of("a == 1"), Check)
+    assert_type(run.cost + run.steps[0].cost + run.steps[0].calls[0].cost, Cost)
+    assert_type(run.cost.usd, float | None)
+    prices.register("acme-", **prices.FREE)
+    prices.register("acme-")  # type: ignore[call-arg]
+    Check(5)  # type: ignore[arg-type]

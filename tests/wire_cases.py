@@ -70,7 +70,7 @@ ANSWERS = {
         tool_calls=(ToolCall("call_2", "weigh", {"what": "pear"}),),
         finish_reason="completed",
         model="gpt-toy-2026-01-01",
-        usage=Usage(310, 75, 385, 256, 40),
+        usage=Usage(310, 75, 385, 256, 40, 0),
         id="resp_A1",
     ),
     "anthropic-messages": Reading(
@@ -78,7 +78,7 @@ ANSWERS = {
         tool_calls=(ToolCall("toolu_2", "weigh", {"what": "pear"}),),
         finish_reason="tool_use",
         model="claude-toy-20260101",
-        usage=Usage(1112, 60, 1172, 1000, 21),
+        usage=Usage(1112, 60, 1172, 1000, 21, 100),
         id="msg_A1",
     ),
     "google-generate-content": Reading(
@@ -131,7 +131,7 @@ STREAMS = {
         tool_calls=(ToolCall("call_3", "count", {"of": ["fig"]}),),
         finish_reason="completed",
         model="gpt-toy-2026-01-01",
-        usage=Usage(31, 22, 53, 0, 0),
+        usage=Usage(31, 22, 53, 0, 0, 0),
         id="resp_A2",
     ),
     "anthropic-messages": Reading(
@@ -139,7 +139,7 @@ STREAMS = {
         tool_calls=(ToolCall("toolu_3", "count", {"of": ["fig"]}),),
         finish_reason="tool_use",
         model="claude-toy-20260101",
-        usage=Usage(225, 48, 273, 200, 9),
+        usage=Usage(225, 48, 273, 200, 9, 0),
         id="msg_A2",
     ),
     "google-generate-content": Reading(
