@@ -46,6 +46,7 @@ class Bound:
         ambient.install()
         capture_http()
         self.store = store if isinstance(store, Store) else Store(store)
+        self.store.awaited = True
         self.cache = check_cache(cache)
         self.cache_key = cache_key
         self.http = DEFAULT if http is None else http
@@ -54,6 +55,27 @@ class Bound:
         self._hooks: list[Hook] = list(hooks)
         self._last_run: str | None = None
         self._instead: dict[str, Instead] = {}  # what its forks execute instead
+        self._jobs: dict[str, Any] = {}  # by experiment: what it asks, its callables included
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As another process gets it: built anew there, on the same file.
+
+        Raises:
+            ConfigError: it has an application instead of a function that builds one, or a
+                store in memory.
+        """
+        if not self.builds_anew or self.store.path is None:
+            what = "an application" if not self.builds_anew else "a store in memory"
+            raise ConfigError(
+                f"A Rewind of {what} cannot go to another process. Give Rewind a function of a "
+                "module that builds the application, and a store in a file."
+            )
+        given = {
+            "app": self._app, "store": self.store.path.absolute(), "cache": self.cache,
+            "hooks": tuple(self._hooks), "cache_key": self.cache_key,
+            "always_run": self.always_run, "http": self.http,
+        }  # fmt: skip
+        return (_rebuilt, (type(self), given))
 
     def _bind(self, app: Any) -> None:
         spec = read_app(app)
@@ -67,6 +89,11 @@ class Bound:
         # One that is built anew for each verb is not held: nor are classes that it defines.
         self._spec = None if callable(app) else spec
         self._actions = spec.action_names
+
+    @property
+    def builds_anew(self) -> bool:
+        """Whether each run gets an application of its own."""
+        return self._spec is None
 
     @property
     def last_run(self) -> Run | None:
@@ -131,6 +158,10 @@ class Bound:
         names = self._actions
         shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "..."])
         return displayed(f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>")
+
+
+def _rebuilt(cls: type[Bound], given: dict[str, Any]) -> Bound:
+    return cls(**given)
 
 
 def _check_iterable(name: str, given: Any, what: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rewind_nb import _codec
 from rewind_nb._model import Manifest
-from rewind_nb._store import Content, Store
+from rewind_nb._store import Content, Reads
 
 
 class Cell:
@@ -21,7 +21,7 @@ class Cell:
     __slots__ = ("_data", "_store", "hash", "path")
 
     def __init__(
-        self, digest: str, *, data: bytes | None = None, store: Store | None = None, path: str = ""
+        self, digest: str, *, data: bytes | None = None, store: Reads | None = None, path: str = ""
     ) -> None:
         self.hash = digest
         self.path = path
@@ -51,6 +51,11 @@ class Cell:
         """Whether its encoding is in memory."""
         return self._data is not None
 
+    @property
+    def new(self) -> bool:
+        """Whether it came from elsewhere than the store, and is perhaps not in it."""
+        return self._store is None
+
     def fresh(self, *, strict: bool = True) -> Any:
         """The value, decoded: the caller's own copy."""
         return _codec.decode(self.content.data, strict=strict)
@@ -65,7 +70,7 @@ class Cell:
 Cells = Mapping[str, Cell]
 
 
-def cells_of(manifest: Manifest, store: Store) -> dict[str, Cell]:
+def cells_of(manifest: Manifest, store: Reads) -> dict[str, Cell]:
     """The cells of a recorded state, in its order."""
     return {key: Cell(digest, store=store, path=key) for key, digest in manifest}
 

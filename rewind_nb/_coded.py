@@ -43,3 +43,13 @@ def kept_contents(store: Store, row: StepRow) -> Parts:
     """
     kept = (store.row(row.run_id).containers or {}).get(row.action, {})
     return {} if row.path else {name: digest for name, digest in kept.items() if digest}
+
+
+def other_contents(before: tuple[Store, StepRow], after: tuple[Store, StepRow]) -> list[str]:
+    """Which of them held something else, in words, where both steps referred to them."""
+    ours, theirs = kept_contents(*before), kept_contents(*after)
+    return [
+        f"the content of {name} differs"
+        for name, content in ours.items()
+        if theirs.get(name, content) != content
+    ]

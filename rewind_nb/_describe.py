@@ -6,6 +6,7 @@ terminal would obey.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from rewind_nb import _patch
@@ -78,6 +79,31 @@ def _line(value: Any) -> str:
     except Exception as error:  # noqa: BLE001  (a user's __repr__ may do anything)
         return f"<{type(value).__name__}: its repr raised {type(error).__name__}>"
     return f"{type(value).__name__}(...)" if " at 0x" in text else text
+
+
+def clip(text: str, width: int) -> str:
+    """The text cut to a number of terminal columns, a wide character being two.
+
+    Example:
+        >>> clip("a long line", 8)
+        'a lon...'
+    """
+    if len(text) * 2 <= width or columns(text) <= width:
+        return text
+    kept, room = [], width - 3
+    for char in text:
+        room -= columns(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept) + "..."
+
+
+def columns(text: str) -> int:
+    """How many terminal columns a text takes at most."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(unicodedata.east_asian_width(c) in "WF" for c in text)
 
 
 def said(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from rewind_nb._scope import scope
 from rewind_nb.errors import StepLimitError
 
 BEAT = 0.1  # seconds between two looks at what a signal handler asked for
+LACKS_INPUTS = "needs inputs the recording lacks"  # in the note of a run that stopped so
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def forward(
 def _needs(run_id: str, action: str, missing: list[str]) -> str:
     given = ", ".join(f"{name!r}: ..." for name in missing)
     return (
-        f"{action!r} needs inputs the recording lacks; "
+        f"{action!r} {LACKS_INPUTS}; "
         f"go on with rw.resume({run_id!r}, inputs={{{given}}})"
     )
 

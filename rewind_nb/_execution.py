@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec, _owner
-from rewind_nb._burr import NOTE, AppSpec, Machine
+from rewind_nb._budget import Meter
+from rewind_nb._burr import NOTE, AppSpec, Machine, refuse_reserved
 from rewind_nb._cells import Cell, Cells, manifest_of
 from rewind_nb._code import CodeFingerprint
 from rewind_nb._codec._walk import is_utf8
@@ -49,6 +50,8 @@ class Env:
     policy: HttpPolicy
     always: frozenset[str]  # actions that no fork takes over
     instead: dict[str, Instead]  # by run: for what its steps execute other code
+    experiment: str | None = None  # the one that makes its runs
+    meter: Meter | None = None  # what these may spend
 
     @functools.cached_property
     def described(self) -> Content:
@@ -77,7 +80,12 @@ class Env:
 
     def plan(self, **given: Any) -> Plan:
         """What a run may take from a recording; the settings are those of the Rewind."""
-        settings = {"cache": self.cache, "cache_key": self.cache_key, "policy": self.policy}
+        settings = {
+            "cache": self.cache,
+            "cache_key": self.cache_key,
+            "policy": self.policy,
+            "meter": self.meter,
+        }
         return Plan(**{**settings, **given})
 
 
@@ -158,6 +166,7 @@ def new_run(
 ) -> Execution:
     """A run from the application's own state."""
     spec = env.spec
+    refuse_reserved(state)
     overrides = {key: Cell.of(value, key) for key, value in state.items()}
     cells = {**spec.cells, **overrides}
     batch = Batch()
@@ -263,14 +272,15 @@ def run_row(
     shared: int = 0,
     overrides: str | None = None,
     epoch: int = 0,
+    cell: str | None = None,
     **mode: Any,
 ) -> RunRow:
     """A new run's row; what it refers to is added to *batch*."""
     if label is not None and not (isinstance(label, str) and is_utf8(label)):
         raise ConfigError(f"label={label!r} is no text. Pass a str without lone surrogates.")
-    for cell in cells.values():
-        if cell.loaded:
-            batch.content(cell.content)
+    for value in cells.values():
+        if value.new:
+            batch.content(value.content)
     return RunRow(
         id=f"r_{secrets.token_hex(6)}",
         kind=kind,
@@ -283,8 +293,8 @@ def run_row(
         state=manifest_of(cells),
         prior=prior,
         graph=batch.content(env.described).hash,
-        experiment=None,
-        cell=None,
+        experiment=env.experiment,
+        cell=cell,
         epoch=epoch,
         created_at=time.time(),
         owner=_owner.this_process(),

@@ -6,12 +6,13 @@ the parent and the fork as they are stored, when it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import astuple
 from functools import cached_property
 from itertools import islice
 
 from rewind_nb import _codec, _reasons
-from rewind_nb._apart import looked_at
+from rewind_nb._apart import edited_after, looked_at, way
 from rewind_nb._coded import code_changes
 from rewind_nb._contrast import contrast
 from rewind_nb._describe import describe_override, displayed, plural
@@ -28,6 +29,7 @@ __all__ = ["Explanation"]
 MAX_FIELDS = 6  # named of one key that one step changed
 MAX_CHANGERS = 4  # named of one key
 WHOLE = "which was "
+_EDITED = "the way on was edited: "
 
 _BECAME = {
     "changed": "changed",
@@ -63,7 +65,7 @@ class Explanation:
         reason = step.reason
         if reason is None or self.run.kind != "fork" or step.run_id != self.run.id:
             return reason
-        return displayed(self._exact(step, reason))
+        return displayed(self._exact(step, reason) + self._rerouted(step))
 
     def _exact(self, step: Step, reason: str) -> str:
         if reason in (_reasons.OVERRIDE, _reasons.SUPPLIED):
@@ -74,8 +76,11 @@ class Explanation:
             return self._order(step)
         if _reasons.is_changed_reads(reason):
             return self._reads(step) or reason
+        if _reasons.is_ended(reason):
+            reads = self._reads(step)
+            return f"{reason}; {reads}" if reads else reason
         if _reasons.is_alone(reason):
-            return f"{reason}{self._way(step)}"
+            return f"{reason}{self._way(self._position[step.address])}"
         before = self._counterpart(step)
         if before is not None and _reasons.is_changed_inputs(reason):
             return _given(before, step) or reason
@@ -106,7 +111,7 @@ class Explanation:
         before = self._counterpart(step)
         if before is None:
             return None
-        there = self._traces.held[step.path][1]
+        there = self._traces.both.held[step.path][1]
         moment = Moment(step.seq)
         recorded = dict(before.row.reads)
         differing = [key for key, digest in recorded.items() if there.at(key, moment) != digest]
@@ -116,25 +121,52 @@ class Explanation:
         said = [self._key(step.path, key, spot) for key in differing]
         return f"read {'; '.join(said)}" if said else None
 
-    def _way(self, step: Step) -> str:
-        """What sent the fork another way than its parent, after the last step of both."""
-        m = self._last_of_both(step)
-        before, after = (None, None) if m is None else self._traces.pairs[m]
-        if m is None or before is None or after is None:
-            return ""
+    def _way(self, n: int) -> str:
+        """What made the fork take a step that its parent did not."""
+        m = self._traces.both.last_of_both(n)
+        if m is None:
+            return self._new_task(n)
+        said = [*self._leaving(m)]
+        return f": {'; '.join(said)}" if said else ""
+
+    def _leaving(self, m: int) -> Iterator[str]:
+        """Why the ways on from a step of both differ."""
+        before, after = self._traces.pairs[m]
+        assert before is not None and after is not None  # noqa: PT018, S101
+        if before.status != "complete" and after.status == "complete":
+            yield f"it {'failed' if before.status == 'failed' else 'was interrupted'} at {before.label}"
+            return
         ours, theirs = looked_at(before), looked_at(after)
         keys = [key for key in theirs if key in ours and ours[key] != theirs[key]]
-        said = [self._key(step.path, key, Spot(m, leaving=True)) for key in keys]
-        return f": the conditions after {after.label} read {'; '.join(said)}" if said else ""
+        read = [self._key(after.path, key, Spot(m, leaving=True)) for key in keys]
+        edits = edited_after(self._traces.pairs[m])
+        parent = self._traces.runs[0]
+        if read:
+            yield f"the conditions after {after.label} read {'; '.join(read)}"
+        if edits:
+            yield f"{_EDITED}{'; '.join(edits)}"
+        if not (read or edits or after.path) and parent.status == "halted":
+            yield f"it halted after {before.label}"
 
-    def _last_of_both(self, step: Step) -> int | None:
-        lane = self._traces.nesting.lanes[step.path]
-        earlier = [
-            n
-            for n in lane
-            if n < self._position[step.address] and None not in self._traces.pairs[n]
-        ]
-        return earlier[-1] if earlier else None
+    def _new_task(self, n: int) -> str:
+        """Why the step around a task made it, and the parent's did not."""
+        owner = self._traces.nesting.owner[n]
+        outer = None if owner is None else self._traces.pairs[owner].after
+        if owner is None or outer is None:
+            return ""
+        if self._traces.pairs[owner].before is None:
+            return self._way(owner)
+        return f": {outer.label} made the task anew ({self._exact(outer, outer.reason or '')})"
+
+    def _rerouted(self, step: Step) -> str:
+        """How the way on from a step was edited, where the fork took another one for that."""
+        if not any(o.kind == "code" and o.value["graph"] for o in self.run.overrides):
+            return ""
+        pair = self._traces.pairs[self._position[step.address]]
+        if pair.before is None or way(pair.before) == way(step):
+            return ""
+        edits = edited_after(pair)
+        return f"; {_EDITED}{'; '.join(edits)}" if edits else ""
 
     def _order(self, step: Step) -> str:
         who = self._who(self._traces.reordered(step.path, Spot(self._position[step.address])))
@@ -144,7 +176,8 @@ class Explanation:
         """What became of a key, field by field, and by whom."""
         whole: list[str] = []
         parts: list[str] = []
-        grouped = _grouped(self._traces.differences(path, key, spot))
+        traced = self._traces.differences(path, key, spot)
+        grouped = _grouped(traced)
         for changer, kinds in islice(grouped.items(), MAX_CHANGERS):
             fields = [_fields(join("", key), kind, deltas) for kind, deltas in kinds.items()]
             who = self._who(changer)
@@ -153,6 +186,8 @@ class Explanation:
             parts += [f"{' and '.join(inner)}{who}"] if inner else []
         if (more := len(grouped) - MAX_CHANGERS) > 0:
             parts.append(f"others by {plural(more, 'more step')}")
+        if traced.more:
+            parts.append("and more")
         said = [*whole, *([f"in which {', '.join(parts)}"] if parts else [])]
         return f"`{key}`, {' and '.join(said) or 'which changed'}"
 
@@ -194,7 +229,7 @@ Kinds = dict[str, list[Delta]]
 def _grouped(traced: Traced) -> dict[Changer | None, Kinds]:
     """Differences by who made them, and what they are."""
     groups: dict[Changer | None, Kinds] = {}
-    for delta, changer in traced:
+    for delta, changer in traced.fields:
         groups.setdefault(changer, {}).setdefault(delta.kind, []).append(delta)
     return groups
 

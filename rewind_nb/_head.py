@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rewind_nb import _owner
 from rewind_nb._describe import describe_override
 from rewind_nb._model import Origin, Override, RunKind, RunRow, RunStatus
-from rewind_nb._store import Store
+from rewind_nb._store import Reads, Store
 
 if TYPE_CHECKING:
     from rewind_nb._run import Run
@@ -106,6 +106,6 @@ class Head:
         return "; ".join(describe_override(o) for o in self.overrides) or "unchanged"
 
 
-def read_overrides(store: Store, digest: str) -> tuple[Override, ...]:
+def read_overrides(store: Reads, digest: str) -> tuple[Override, ...]:
     """The overrides of a fork."""
     return tuple(Override(**item) for item in store.value(digest))

@@ -38,17 +38,20 @@ class Instead:
         kept = {p: a for p, a in earlier.here.items() if p[0] or p[1] not in self.everywhere}
         return Instead({**earlier.everywhere, **self.everywhere}, {**kept, **self.here})
 
+    def covers(self, path: str, name: str, visit: int) -> bool:
+        """Whether other code executes at a step."""
+        return (path, name, visit) in self.here or (not path and name in self.everywhere)
+
     def at(self, path: str, name: str, visit: int, original: Any) -> Other | None:
         """What a step executes instead of the action *original*; None for that itself.
 
         Raises:
             OverrideError: what was given cannot take its place.
         """
-        given = self.here.get((path, name, visit))
-        if given is None and not path:
-            given = self.everywhere.get(name)
-        if given is None:
+        if not self.covers(path, name, visit):
             return None
+        place = (path, name, visit)
+        given = self.here[place] if place in self.here else self.everywhere[name]
         key = (id(given), name)
         if key not in self._made:
             made = as_action(given, original)

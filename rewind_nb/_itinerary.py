@@ -100,7 +100,7 @@ class Itinerary:
     def inputs(self, action: str, visit: int) -> Mapping[str, Any]:
         """The inputs of the step at (action, visit)."""
         row = None if self._recording is None else self._recording.step(action, visit)
-        stored = self._calls[max(self._current, 0)]["inputs"] if row is None else row.inputs
+        stored = self._calls[max(self._current, 0)]["inputs"] if row is None else row.given
         recorded = {name: self._store.value(digest, strict=True) for name, digest in stored}
         return {**recorded, **self._given}
 

@@ -31,12 +31,12 @@ class Asking:
         self._calls: tuple[tuple[str, Place], list[CallRow] | None] | None = None
 
     def reason(self, place: Place, call: CallRow) -> str | None:
-        """Why a call of the step at *place* was made live.
+        """Why a call of the step at *place* was made live, or would have been.
 
         Returns:
             None for one that was played back, and in a run that is no fork.
         """
-        if call.source != "live":
+        if call.source not in ("live", "refused"):
             return None
         parent = self._parent(call.run_id)
         if parent.run.kind != "fork":

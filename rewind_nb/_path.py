@@ -84,6 +84,16 @@ def join(parent: str, key: str | int) -> str:
     return bracket(parent, key)
 
 
+def is_within(path: str, outer: str) -> bool:
+    """Whether a path is another one, or leads into what that leads to.
+
+    Example:
+        >>> is_within("report.total", "report"), is_within("reports", "report")
+        (True, False)
+    """
+    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
+
+
 def bracket(parent: str, key: str) -> str:
     """Extend a path by a key in brackets, also where a dot would do.
 

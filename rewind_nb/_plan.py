@@ -14,7 +14,7 @@ from typing import Any
 from rewind_nb import _codec, _patch
 from rewind_nb._describe import short
 from rewind_nb._model import Override, StepRow
-from rewind_nb._store import Store, _read
+from rewind_nb._store import Reads, _read
 from rewind_nb._trajectory import Placed, Trajectory, survives
 from rewind_nb.capture import _overrides
 from rewind_nb.capture._context import MODEL_OVERRIDES, TOOL_OVERRIDES, RecordedCalls
@@ -38,15 +38,15 @@ UNSET: Any = _Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A checked override.
+    """What one or several checked overrides of a step come to.
 
     Attributes:
         writes: for ``output`` and ``patch``, all the step's writes with the override in.
         keys: which of them it replaces.
-        unchanged: its encoding equals the recorded value's.
+        unchanged: their encodings equal the recorded values'.
     """
 
-    override: Override
+    overrides: tuple[Override, ...]
     unchanged: bool
     writes: Mapping[str, Any] | None = None
     keys: tuple[str, ...] = ()
@@ -54,12 +54,18 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The recorded step an override is for."""
+    """The recorded step an override is for.
 
-    store: Store
+    Attributes:
+        declared: the action's entry in the graph description.
+        writes: what an earlier override supplies, instead of what the step wrote.
+    """
+
+    store: Reads
     trajectory: Trajectory
     placed: Placed
-    declared: Mapping[str, Any]  # the action's entry in the graph description
+    declared: Mapping[str, Any]
+    writes: Mapping[str, Any] | None = None
 
     @property
     def row(self) -> StepRow:
@@ -122,7 +128,8 @@ def plan_override(target: Target, kind: str, value: Any, call: int) -> Planned:
         )
     checker = _CHECKS.get(kind)
     planned = checker(target, value) if checker else _plan_call(target, kind, value, call)
-    _codec.encode(planned.override.value, path=f"{kind}=")
+    for override in planned.overrides:
+        _codec.encode(override.value, path=f"{kind}=")
     return planned
 
 
@@ -148,7 +155,7 @@ def _plan_output(target: Target, value: Any) -> Planned:
     new = {k: _own_copy(value[k], k) if k in value else recorded[k] for k in allowed}
     given = {k: new[k] for k in allowed if k in value}
     override = Override("output", given, callback=callback)
-    return Planned(override, finished and _same_writes(row, given), new, tuple(given))
+    return Planned((override,), finished and _same_writes(row, given), new, tuple(given))
 
 
 def _plan_patch(target: Target, value: Any) -> Planned:
@@ -164,10 +171,12 @@ def _plan_patch(target: Target, value: Any) -> Planned:
     stored = [dict(op) for op in value] if isinstance(value, list) else dict(value)
     override = Override("patch", _own_copy(stored, "patch="), callback=callback)
     keys = tuple(_patch.patched_keys(value))
-    return Planned(override, _same_writes(target.row, new), new, keys)
+    return Planned((override,), _same_writes(target.row, new), new, keys)
 
 
 def _writes(target: Target) -> dict[str, Any]:
+    if target.writes is not None:
+        return dict(target.writes)
     return {k: target.store.value(h) for k, h in target.row.writes}
 
 
@@ -196,7 +205,7 @@ def _plan_state(target: Target, value: Any) -> Planned:
             raise _unread(target, str(key), list(observed))
     given = {k: _own_copy(v, k) for k, v in value.items()}
     same = all(_digest(v) == observed[k] for k, v in given.items())
-    return Planned(Override("state", given, callback=callback), same)
+    return Planned((Override("state", given, callback=callback),), same)
 
 
 def _unread(target: Target, key: str, observed: list[str]) -> OverrideError:
@@ -225,7 +234,7 @@ def _first_reader(target: Target, key: str) -> str | None:
 
 
 def _plan_inputs(target: Target, value: Any) -> Planned:
-    recorded = {k: target.store.value(h) for k, h in target.row.inputs}
+    recorded = {k: target.store.value(h) for k, h in target.row.given}
     value, callback = _produced(target, "inputs", value, recorded)
     if not isinstance(value, Mapping) or not value:
         raise _not_a_dict("inputs", "a dict of runtime inputs", value)
@@ -235,7 +244,7 @@ def _plan_inputs(target: Target, value: Any) -> Planned:
     given = {k: _own_copy(v, k) for k, v in value.items()}
     hashes = dict(target.row.inputs)
     same = all(_digest(v) == hashes.get(k) for k, v in given.items())
-    return Planned(Override("inputs", given, callback=callback), same)
+    return Planned((Override("inputs", given, callback=callback),), same)
 
 
 # -- model and tool calls ---------------------------------------------------------------
@@ -254,7 +263,7 @@ def _plan_call(target: Target, kind: str, value: Any, call: int) -> Planned:
     probe = Override(kind, value, call=call, callback=callback)
     row = _overrides.check(store, rows, probe, target.name)
     placed = replace(probe, branch=row.branch, ordinal=row.ordinal)
-    return Planned(placed, _overrides.changes_nothing(store, row, kind, value))
+    return Planned((placed,), _overrides.changes_nothing(store, row, kind, value))
 
 
 def _own_copy(value: Any, path: str) -> Any:

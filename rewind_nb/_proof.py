@@ -9,6 +9,8 @@ from rewind_nb._divergence import Divergence
 from rewind_nb._run import Run
 from rewind_nb.errors import ReplayDivergedError
 
+LOST = "this Rewind does not have the action= given for"
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -24,6 +26,7 @@ class Proof:
         recorded_calls: calls the recording holds, all of them played back.
         recorded_tokens: what the recorded run and its ancestors paid; None if unknown.
         code_changed: actions whose code differs from the recording. Alone it fails nothing.
+        code_lost: those of them that executed an ``action=`` which this Rewind does not have.
         uncaptured: what the steps started or sent all the same, such as a child process.
         divergence: the first difference, None if there is none.
         run: the replay itself, stored with kind ``replay``.
@@ -47,6 +50,7 @@ class Proof:
     divergence: Divergence | None
     run: Run
     original: Run
+    code_lost: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -71,7 +75,8 @@ class Proof:
             return self
         what = str(self.divergence) if self.divergence else f"{self.live_calls} live calls"
         raise ReplayDivergedError(
-            f"The replay of run {self.original.id} is not identical: {what}", proof=self
+            f"The replay of run {self.original.id} is not identical: {what}{self._lost('. ')}",
+            proof=self,
         )
 
     def __repr__(self) -> str:
@@ -86,8 +91,10 @@ class Proof:
             )
         if self.applied:
             text += f", {self.applied} applied from an override"
-        if self.code_changed:
-            text += f", code changed since: {', '.join(self.code_changed)}"
+        edited = [name for name in self.code_changed if name not in self.code_lost]
+        if edited:
+            text += f", code changed since: {', '.join(edited)}"
+        text += self._lost(", ")
         if self.uncaptured:
             text += f", not captured: {', '.join(self.uncaptured)}"
         first = f"; first difference: {self.divergence}" if self.divergence else ""
@@ -97,3 +104,10 @@ class Proof:
         from rewind_nb import _html
 
         return _html.proof_html(self)
+
+    def _lost(self, before: str) -> str:
+        """Whose code it could not execute, for that is not at hand, and what to do."""
+        if not self.code_lost:
+            return ""
+        names = ", ".join(map(repr, self.code_lost))
+        return f"{before}{LOST} {names}: replay it with the Rewind that was given it"

@@ -14,11 +14,13 @@ ASKED_AGAIN = "asked again"
 UNCHANGED = "nothing it read changed"
 BEFORE = "before the fork point"
 EQUAL = "the override equals what was recorded"
+NO_EDIT = "no code changed"
 FINISHED = "finished before the run stopped"
 ALWAYS = "always_run"
 NO_REUSE = "reuse='none'"
 ORDER = "read every field, whose order changed"
 
+_PARENT = "the parent's step "
 _READ, _CHANGED = "read ", ", which changed"
 _CODE = "code of "
 _GIVEN = " given otherwise"
@@ -45,6 +47,16 @@ def inside(why: str) -> str:
 def is_inside(reason: str) -> bool:
     """Whether it executed for a step inside it."""
     return reason.endswith(_INSIDE)
+
+
+def ended(status: str) -> str:
+    """The parent's step did not complete."""
+    return f"{_PARENT}{'failed' if status == 'failed' else 'was interrupted'}"
+
+
+def is_ended(reason: str) -> bool:
+    """Whether it executed because the parent's did not complete."""
+    return reason.startswith(_PARENT)
 
 
 def changed_reads(keys: Iterable[str]) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rewind_nb._burr import Declared
+from rewind_nb._combine import beside
 from rewind_nb._execution import Env
 from rewind_nb._instead import Instead, Other
 from rewind_nb._model import Override
 from rewind_nb._plan import Planned
 from rewind_nb._recording import Recording
 from rewind_nb._run import At, Run
+from rewind_nb._supplied import target_of
+from rewind_nb._ways import shape
 from rewind_nb.errors import OverrideError, did_you_mean
 
 EDITED = "no code changed: nothing to execute"
@@ -36,8 +40,14 @@ class Coded:
     everywhere: frozenset[str] = frozenset()
     note: str | None = None
 
+    def beside(self, planned: Planned) -> Coded:
+        """The same with other overrides of the step at which it starts."""
+        return replace(self, planned=beside(self.planned, planned))
 
-def plan_action(env: Env, parent: Run, at: At | None, given: Any) -> Coded:
+
+def plan_action(
+    env: Env, parent: Run, at: At | None, given: Any, recording: Recording
+) -> Coded:
     """Check ``action=``: a callable for the step *at*, or a dict of them for all visits.
 
     Raises:
@@ -52,17 +62,19 @@ def plan_action(env: Env, parent: Run, at: At | None, given: Any) -> Coded:
             override="action",
         )
     step = parent[at]
-    if step.path:
-        raise OverrideError(
-            f"action= is for steps of the run itself, and {step.address} is inside a task. "
-            "Replace the action that makes the tasks, or use output= or patch= for the step.",
-            override="action",
-        )
-    instead = Instead(here={("", step.action, step.visit): given})
-    other = _other(env, instead, step.action, step.visit)
+    place = (step.path, step.action, step.visit)
+    instead = Instead(here={place: given})
+    if step.path:  # its graph is built only where it executes, and then asked again
+        top = recording.trajectory.at(step.top.seq)
+        assert top is not None  # noqa: S101  (parent[at] found it)
+        described = target_of(env, parent, recording, top, step.row).declared
+        other = Instead(here=instead.here).at(*place, Declared(described))
+        assert other is not None  # noqa: S101  (it was given for this step)
+    else:
+        other = _other(env, instead, step.action, step.visit)
     value = {step.action: _told(given, other)}
     return Coded(
-        at, Planned(Override("action", value), step.row.code == other.code.digest), instead
+        at, Planned((Override("action", value),), step.row.code == other.code.digest), instead
     )
 
 
@@ -78,7 +90,8 @@ def _everywhere(env: Env, parent: Run, at: At | None, given: Mapping[str, Any]) 
         if name not in names:
             raise OverrideError(
                 f"action= names {name!r}, which is no action of the application. "
-                f"{did_you_mean(str(name), names)}",
+                f"{did_you_mean(str(name), names)} For a step inside a task pass the Step as `at`, "
+                "and its callable alone.",
                 override="action",
             )
     instead = Instead(everywhere=dict(given))
@@ -92,7 +105,7 @@ def _everywhere(env: Env, parent: Run, at: At | None, given: Mapping[str, Any]) 
         )
     value = {name: _told(given[name], other) for name, other in others.items()}
     same = all(step.row.code == others[step.action].code.digest for step in visited)
-    planned = Planned(Override("action", value), same)
+    planned = Planned((Override("action", value),), same)
     return Coded(visited[0].seq, planned, instead, frozenset(given))
 
 
@@ -120,7 +133,7 @@ def plan_rerun(env: Env, parent: Run, recording: Recording) -> Coded:
 
     It starts at the first step whose code changed, or after which the way on did.
     """
-    shape = _shape(parent.graph_description, env.spec.describe())
+    edits = shape(parent.graph_description, env.spec.describe())
     edited: dict[str, None] = {}
     first = None
     for placed in recording.rows(0):
@@ -128,53 +141,10 @@ def plan_rerun(env: Env, parent: Run, recording: Recording) -> Coded:
         changed = not recording.same_code(row, env.code_of(parent, row))
         if changed and row.source != "override":
             edited[row.action] = None
-        if first is None and (row.action in edited or row.action in shape.ways):
+        if first is None and (row.action in edited or row.action in edits.ways):
             first = placed.seq
-    value = {"actions": list(edited), "graph": shape.said}
+    value = {"actions": list(edited), "graph": edits.said}
     same = first is None
-    note = "; ".join(shape.said) or None
+    note = EDITED if same else "; ".join(edits.said) or None
     start = len(parent) - 1 if first is None else first
-    return Coded(start, Planned(Override("code", value), same), note=EDITED if same else note)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """How a graph differs from the recorded one.
-
-    Attributes:
-        ways: the actions whose transitions differ.
-        said: the differences, a line each.
-    """
-
-    ways: frozenset[str]
-    said: list[str]
-
-
-def _shape(before: Mapping[str, Any], after: Mapping[str, Any]) -> _Shape:
-    old, new = ({a["name"] for a in d["actions"]} for d in (before, after))
-    said = [f"action {name!r} added" for name in sorted(new - old)]
-    said += [f"action {name!r} removed" for name in sorted(old - new)]
-    if before["entrypoint"] != after["entrypoint"]:
-        said.append(f"new runs start at {after['entrypoint']!r}, not {before['entrypoint']!r}")
-    ways = set()
-    for name in sorted(old | new):
-        was, now = (_ways(d, name) for d in (before, after))
-        if was == now:
-            continue
-        ways.add(name)
-        gone = [w for w in was if w not in now]
-        come = [w for w in now if w not in was]
-        said += [f"transition {w[0]} removed" for w in gone]
-        said += [f"transition {w[0]} added" for w in come]
-        if not gone and not come:
-            said.append(f"the transitions from {name!r} are in another order")
-    return _Shape(frozenset(ways), said)
-
-
-def _ways(described: Mapping[str, Any], action: str) -> list[tuple[str, str | None]]:
-    """The transitions from an action: in words, and the code of the condition."""
-    return [
-        (f"{t['from']} -> {t['to']} if {t['condition']}", t.get("code"))
-        for t in described["transitions"]
-        if t["from"] == action
-    ]
+    return Coded(start, Planned((Override("code", value),), same), note=note)

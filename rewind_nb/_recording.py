@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from rewind_nb._model import Override, StepRow
 from rewind_nb._outcome import Applied
 from rewind_nb._reasons import SUPPLIED
 from rewind_nb._run import Run
-from rewind_nb._store import Store, _read, _read_tasks
+from rewind_nb._store import Reads, Recall, _read, _read_tasks
 from rewind_nb._track import Put
 from rewind_nb._trajectory import Placed, Trajectory, executed, step_inside
 
@@ -23,30 +24,35 @@ Invocation = dict[str, Any]  # one run or resume call: seq, halt_after, halt_bef
 
 @dataclass(slots=True)
 class Recording:
-    """A recorded run as the source of answers, inputs and halts for a fork or replay."""
+    """A recorded run as the source of answers, inputs and halts for forks or a replay.
 
-    store: Store
+    Forks side by side share it; what one of them read is remembered for the others.
+    """
+
+    store: Reads
     run: Run
     trajectory: Trajectory
     _visits: dict[tuple[str, int], Placed | None] = field(default_factory=dict)
     _from: tuple[int, list[Placed]] | None = None
-    _containers: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
     _counted: tuple[int, Counter[str]] = (0, Counter())
 
     @classmethod
     def of(cls, run: Run, length: int | None = None) -> Recording:
         """The recording of a run as it is now, or of its first *length* steps."""
-        trajectory = run._trajectory  # noqa: SLF001
-        if length is not None and length < len(trajectory):
+        trajectory = whole = run._trajectory  # noqa: SLF001
+        if length is not None and length < len(whole):
             trajectory = Trajectory(run.store, run._row, length)  # noqa: SLF001
-        return cls(run.store, run, trajectory)
+        store, known = Recall(run.store), copy.copy(run)
+        known._trajectory = whole.through(store)  # noqa: SLF001
+        return cls(store, known, trajectory.through(store))
 
     def rows(self, seq: int) -> list[Placed]:
         """The steps from a position on, remembered for `step`."""
-        if self._from is None or self._from[0] != seq:
-            self._from = (seq, self.trajectory.rows(seq))
-            self._visits |= {(p.row.action, p.row.visit): p for p in self._from[1]}
-        return self._from[1]
+        known = self._from
+        if known is None or known[0] != seq:
+            known = self._from = (seq, self.trajectory.rows(seq))
+            self._visits |= {(p.row.action, p.row.visit): p for p in known[1]}
+        return known[1]
 
     def step(self, action: str, visit: int) -> StepRow | None:
         """The recorded step at (action, visit)."""
@@ -86,7 +92,8 @@ class Recording:
 
     def visits_before(self, seq: int) -> Counter[str]:
         """How often each action had occurred before a position, counted on from the last one."""
-        start, counts = self._counted if self._counted[0] <= seq else (0, Counter())
+        counted = self._counted
+        start, counts = counted if counted[0] <= seq else (0, Counter())
         counts = counts.copy()
         for part in self.trajectory.parts:
             first, last = max(part.lo, start - part.shift), min(part.hi, seq - part.shift)
@@ -113,16 +120,14 @@ class Recording:
 
     def inputs(self, row: StepRow) -> dict[str, Any]:
         """The inputs a recorded step was given, decoded for the new one."""
-        return {k: self.store.value(h, strict=True) for k, h in row.inputs}
+        return {k: self.store.value(h, strict=True) for k, h in row.given}
 
     def same_code(self, row: StepRow, now: CodeFingerprint | None) -> bool:
         """Whether a recorded step would execute the code that there is now."""
         if row.code is None or now is None or now.digest != row.code:
             return False
-        if row.run_id not in self._containers:
-            self._containers[row.run_id] = self.store.row(row.run_id).containers or {}
-        kept = {} if row.path else self._containers[row.run_id].get(row.action, {})
-        return now.holds(kept)
+        kept = {} if row.path else self.store.row(row.run_id).containers or {}
+        return now.holds(kept.get(row.action, {}))
 
     def invocations(self) -> tuple[Invocation, ...]:
         """The run and resume calls that made the recording."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rewind_nb._code import explain
 from rewind_nb._coded import code_parts, kept_contents
 from rewind_nb._execution import Env
+from rewind_nb._instead import Instead
 from rewind_nb._model import RunRow
 from rewind_nb._recording import Recording
 from rewind_nb._run import Run
@@ -62,15 +63,30 @@ def refuse_foreign(env: Env, run: Run, action: str) -> None:
         )
 
 
-def refuse_changed_code(env: Env, recording: Recording, seq: int) -> None:
+def refuse_changed_code(
+    env: Env, recording: Recording, seq: int, given: Instead | None = None
+) -> None:
     """Refuse to fork across a change of code.
+
+    Args:
+        given: what the fork executes instead, to which that does not matter.
 
     Raises:
         CodeChangedError: an action at or after *seq* is not what it was; it says what changed.
     """
     if code_is_the_same(env, recording):
         return
-    changes = _code_changes(env, recording, recording.rows(seq))
+    rows = recording.rows(seq)
+    if lost := lost_code(env, recording, rows, given):
+        raise CodeChangedError(
+            f"Run {recording.run.id} executed at {', '.join(map(repr, lost))} what was given as "
+            "action=, and this Rewind does not have that code: it was given in another process, or "
+            "to another Rewind, and code is not stored. Pass it again as action=, or fork the run "
+            "that it was given for. To execute the application's own code there, pass "
+            "allow_code_change=True.",
+            actions=lost,
+        )
+    changes = _code_changes(env, recording, rows, given)
     if changes:
         known = [f"In {action!r}: {words}. " for action, words in changes.items() if words]
         raise CodeChangedError(
@@ -96,6 +112,41 @@ def refuse_lost_code(env: Env, run: Run) -> None:
         )
 
 
+def lost_code(
+    env: Env, recording: Recording, rows: list[Placed], given: Instead | None = None
+) -> tuple[str, ...]:
+    """The actions of these steps, those in tasks too, that executed an ``action=`` not at hand.
+
+    Code cannot be stored: the Rewind that was given it has it, and no other.
+
+    Args:
+        given: what is given anew.
+    """
+    parts = dict.fromkeys(part.run_id for part in recording.trajectory.parts)
+    runs = (recording.store.row(run_id) for run_id in parts)
+    if not any(row.mode.get("replaced") and row.id not in env.instead for row in runs):
+        return ()
+    here = Instead() if given is None else given
+    here = here.over(env.instead.get(recording.run.id))
+    found: dict[str, None] = {}
+    for top in (placed.row for placed in rows):
+        for row in (top, *recording.inside(top)):
+            told = [o.value for o in recording.given(row) if o.kind == "action"]
+            own = None if row.path else env.spec.code.get(row.action)
+            same = own is not None and recording.same_code(row, own)
+            if told and not same and not here.covers(row.path, row.action, row.visit):
+                found[row.action] = None
+    return tuple(found)
+
+
+def own_code(parent: Run, actions: tuple[str, ...]) -> str:
+    """What to note on a fork that was let go on without code which its parent executed."""
+    return (
+        f"{', '.join(map(repr, actions))} executed the application's own code: this Rewind does "
+        f"not have the action= that run {parent.id} executed there"
+    )
+
+
 def code_is_the_same(env: Env, recording: Recording) -> bool:
     """Whether all of the application is what it was when the recording was made.
 
@@ -103,7 +154,7 @@ def code_is_the_same(env: Env, recording: Recording) -> bool:
     """
     described, code = env.described.hash, env.spec.code
     for run_id in dict.fromkeys(part.run_id for part in recording.trajectory.parts):
-        row = env.store.row(run_id)
+        row = recording.store.row(run_id)
         if row.mode.get("replaced") and run_id not in env.instead:
             return False
         if any(found != described for found in (row.graph, *_resumed_with(row))):
@@ -123,12 +174,16 @@ def changed_code(env: Env, recording: Recording, rows: list[Placed]) -> tuple[st
     return tuple(_code_changes(env, recording, rows))
 
 
-def _code_changes(env: Env, recording: Recording, rows: list[Placed]) -> dict[str, str]:
+def _code_changes(
+    env: Env, recording: Recording, rows: list[Placed], given: Instead | None = None
+) -> dict[str, str]:
     """Those actions, each with what changed; "" where the recording does not say so."""
     changes: dict[str, str] = {}
     for row in (p.row for p in rows):
         now = env.code_of(recording.run, row)
         if row.code is None or now is None or row.action in changes:
+            continue
+        if given is not None and given.covers(row.path, row.action, row.visit):
             continue
         if not recording.same_code(row, now):
             parts = code_parts(env.store, row)

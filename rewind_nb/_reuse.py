@@ -18,7 +18,7 @@ from rewind_nb._code import CodeFingerprint
 from rewind_nb._edits import entering
 from rewind_nb._execution import Env
 from rewind_nb._lane import Lane
-from rewind_nb._model import PLAYING, RunRow, StepRow
+from rewind_nb._model import CONTEXT, PLAYING, RunRow, StepRow
 from rewind_nb._outcome import differing_reads, step_key
 from rewind_nb._recording import Recording, put_again
 from rewind_nb._session import Decide
@@ -37,6 +37,7 @@ class Reusing:
             with an override, or where a fork under ``cache="refresh"`` starts.
         why: why that one does.
         inside: whether the steps of its tasks are to execute, too.
+        all: whether every other one is to.
     """
 
     env: Env
@@ -44,6 +45,7 @@ class Reusing:
     first: tuple[str, str, int] | None
     why: str
     inside: bool = False
+    all: bool = False
 
     def decide(
         self,
@@ -59,17 +61,15 @@ class Reusing:
             inputs: what the step would be given.
             code: the fingerprint of its action.
         """
-        lane = track.lane
-        place = (lane.path, action, visit)
-        if place == self.first or (self.inside and self._is_inside(lane)):
-            return self.why
-        if self.first is not None and self.first[0].startswith(f"{lane.place(action, visit)}["):
-            return _reasons.inside(self.why)
-        row = self.recording.at(lane, action, visit)
-        if row is None:
-            return _reasons.alone(action, visit)
+        if (why := self._anyway(track.lane, action, visit)) is not None:
+            return why
+        row = self.recording.at(track.lane, action, visit)
         if (put := put_again(self.recording, row)) is not None:
             return put
+        if self.all:
+            return _reasons.NO_REUSE
+        if row is None:
+            return _reasons.alone(action, visit)
         return self._why_not(track, row, inputs, code) or Put(
             row,
             "reused",
@@ -77,6 +77,14 @@ class Reusing:
             origin=row.origin or step_key(row),
             overrides=self.recording.given(row),
         )
+
+    def _anyway(self, lane: Lane, action: str, visit: int) -> str | None:
+        """Why a step executes whatever it reads; None where it need not."""
+        if (lane.path, action, visit) == self.first or (self.inside and self._is_inside(lane)):
+            return self.why
+        if self.first is not None and self.first[0].startswith(f"{lane.place(action, visit)}["):
+            return _reasons.inside(self.why)
+        return None
 
     def _is_inside(self, lane: Lane) -> bool:
         if self.first is None:
@@ -88,8 +96,7 @@ class Reusing:
         self, track: Track, row: StepRow, inputs: Mapping[str, Any], code: CodeFingerprint | None
     ) -> str | None:
         if row.status != "complete":
-            ended = "failed" if row.status == "failed" else "was interrupted"
-            return f"the parent's step {ended}"
+            return _reasons.ended(row.status)
         if row.action in self.env.always:
             return _reasons.ALWAYS
         if not self.recording.same_code(row, code):
@@ -121,19 +128,20 @@ def reuse_of(
         first: the step it sets out from, None where that is behind it.
         overridden: whether that step has an override.
     """
-    if run.mode.get("reuse") != "unchanged":
-        return lambda track, action, visit, _inputs, _code: (
-            put_again(recording, recording.at(track.lane, action, visit)) or _reasons.NO_REUSE
-        )
+    every = run.mode.get("reuse") != "unchanged"
     if overridden:
-        return Reusing(env, recording, first, _reasons.OVERRIDE).decide
-    asks = run.mode.get("cache") not in PLAYING
+        return Reusing(env, recording, first, _reasons.OVERRIDE, all=every).decide
+    asks = run.mode.get("cache") not in PLAYING and not every
     first = first if asks else None
-    return Reusing(env, recording, first, _reasons.ASKED_AGAIN, inside=True).decide
+    return Reusing(env, recording, first, _reasons.ASKED_AGAIN, inside=True, all=every).decide
 
 
 def _other_inputs(row: StepRow, inputs: Mapping[str, Any]) -> list[str]:
     """The inputs that are not those of the recorded step."""
-    given = {name: Cell.of(value, f"@inputs.{name}").hash for name, value in inputs.items()}
     recorded = dict(row.inputs)
+    given = {
+        name: Cell.of(value, f"@inputs.{name}").hash
+        for name, value in inputs.items()
+        if name != CONTEXT or name in recorded  # it counts where it was looked at
+    }
     return [n for n in dict.fromkeys([*recorded, *given]) if recorded.get(n) != given.get(n)]

@@ -6,44 +6,43 @@ next), then drives it, sync or async; the twins share everything but the driver.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from rewind_nb._arguments import check_names, check_own, check_settings, check_start
-from rewind_nb._bound import Bound, check_mapping
+from rewind_nb._bound import check_mapping
+from rewind_nb._budget import Budget
 from rewind_nb._compare import Diff, compare
 from rewind_nb._drive import Ended
 from rewind_nb._execution import Execution, driven_by_user, new_run
-from rewind_nb._forks import new_fork, new_rerun
+from rewind_nb._forks import new_fork
 from rewind_nb._model import REUSES, CacheMode, Reuse
 from rewind_nb._plan import KINDS, UNSET, single
 from rewind_nb._proof import Proof
 from rewind_nb._replay import Tally, new_replay, proof_of
+from rewind_nb._reruns import Reruns
 from rewind_nb._resume import resumed
 from rewind_nb._run import At, Run
+from rewind_nb._secrets import redact
 from rewind_nb._trajectory import Placed
 from rewind_nb.errors import ConfigError, did_you_mean
+from rewind_nb.experiments._ablates import Ablates
+from rewind_nb.experiments._bisects import Bisects
+from rewind_nb.experiments._experiment import Experiment
+from rewind_nb.experiments._flips import Flips
+from rewind_nb.experiments._grids import Grids
+from rewind_nb.experiments._regresses import Regresses
+from rewind_nb.experiments._stabilities import Stabilities
+from rewind_nb.experiments._sweeps import Sweeps
+from rewind_nb.experiments._verbs import twin_of
 
 if TYPE_CHECKING:
     from burr.core import Application
 
-P = ParamSpec("P")
+E = TypeVar("E", bound=Experiment)
 
 
-def _twin_of(
-    _sync: Callable[Concatenate[Rewind, P], Run],
-) -> Callable[[Callable[..., Any]], Callable[Concatenate[Rewind, P], Coroutine[Any, Any, Run]]]:
-    """Give an async method the signature of its sync twin."""
-
-    def typed(method: Callable[..., Any]) -> Any:
-        method.__signature__ = inspect.signature(_sync)  # type: ignore[attr-defined]
-        return method
-
-    return typed
-
-
-class Rewind(Bound):
+class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilities):
     """Records, forks and replays a Burr application; the application is not changed.
 
     Args:
@@ -142,31 +141,72 @@ class Rewind(Bound):
         self._last_run = machine.session.run.id
         return machine.app
 
+    @overload
     def resume(
         self,
         run: Run | str,
         inputs: Mapping[str, Any] | None = None,
         halt_after: list[str] | None = None,
         halt_before: list[str] | None = None,
-    ) -> Run:
+    ) -> Run: ...
+
+    @overload
+    def resume(self, run: E, *, budget: Budget | None = None) -> E: ...
+
+    def resume(
+        self,
+        run: Any,
+        inputs: Mapping[str, Any] | None = None,
+        halt_after: list[str] | None = None,
+        halt_before: list[str] | None = None,
+        *,
+        budget: Budget | None = None,
+    ) -> Any:
         """Go on with a run that halted, failed or was interrupted; no finished step runs again.
 
-        An interrupted step plays back the answers it had; a failed one asks again.
+        An interrupted step plays back the answers it had; a failed one asks again. An
+        experiment that was stopped makes the runs that are left, and none that ended again.
+
+        Args:
+            run: a run, its id, or an experiment.
+            inputs: runtime inputs, as for `run`.
+            halt_after: as for `run`.
+            halt_before: likewise.
+            budget: of an experiment: what it may spend from here on, instead of the
+                budget that it had.
 
         Raises:
-            NothingToResumeError: the run is complete.
+            NothingToResumeError: the run or experiment is complete.
             RunBusyError: it is still running.
         """
+        if isinstance(run, Experiment):
+            return self._on_with(run, budget)
         return self._go(self._resumed(run, inputs, halt_after, halt_before), "aresume")
 
+    @overload
     async def aresume(
         self,
         run: Run | str,
         inputs: Mapping[str, Any] | None = None,
         halt_after: list[str] | None = None,
         halt_before: list[str] | None = None,
-    ) -> Run:
+    ) -> Run: ...
+
+    @overload
+    async def aresume(self, run: E, *, budget: Budget | None = None) -> E: ...
+
+    async def aresume(
+        self,
+        run: Any,
+        inputs: Mapping[str, Any] | None = None,
+        halt_after: list[str] | None = None,
+        halt_before: list[str] | None = None,
+        *,
+        budget: Budget | None = None,
+    ) -> Any:
         """`resume` for async applications."""
+        if isinstance(run, Experiment):
+            return await self._aon_with(run, budget)
         return await self._ago(self._resumed(run, inputs, halt_after, halt_before))
 
     def _resumed(
@@ -268,7 +308,7 @@ class Rewind(Bound):
         execution = self._new_fork(**_arguments(locals()))
         return self._go(execution, "afork")
 
-    @_twin_of(fork)
+    @twin_of(fork)
     async def afork(self, run: Run | str, at: At | None = None, **given: Any) -> Run:
         """`fork` for async applications; the same arguments."""
         return await self._ago(self._new_fork(run=run, at=at, **given))
@@ -287,7 +327,7 @@ class Rewind(Bound):
         for name in given:
             if name not in KINDS:
                 raise TypeError(
-                    f"fork() got an unexpected keyword argument {name!r}. "
+                    f"fork() got an unexpected keyword argument {redact(repr(name))}. "
                     f"{did_you_mean(name, [*KINDS, *_FORK_SETTINGS])}"
                 )
         if reuse not in REUSES:
@@ -297,56 +337,8 @@ class Rewind(Bound):
         parent = self._found(run)
         if at is not None:
             check_own(parent, at)
-        return new_fork(self._env(cache), parent, at, override, call=call, reuse=reuse, **settings)
-
-    def rebind(self, app: Any) -> Rewind:
-        """Go on with an edited application, on the same store.
-
-        Args:
-            app: a Burr application, or a function without arguments that builds one.
-
-        Returns:
-            This Rewind, so that ``rw.rebind(app).rerun_from(run)`` reads as one sentence.
-
-        Raises:
-            ConfigError: it is none, or lacks an action of ``always_run``.
-        """
-        self._bind(app)
-        return self
-
-    def rerun_from(
-        self,
-        run: Run | str,
-        *,
-        effects: Literal["live"] | Mapping[str, Any] | None = None,
-        label: str | None = None,
-        max_steps: int | None = None,
-    ) -> Run:
-        """The fork of a run whose override is the code of the application as it is now.
-
-        It executes the steps whose code changed and what depends on them, and takes all others
-        over; with no edit it executes nothing. A graph of another shape is noted on it.
-
-        Args:
-            run: the parent.
-            effects: as for `fork`.
-            label: a name to show.
-            max_steps: stop it where it no longer ends (default 4 x the parent's + 100).
-
-        Raises:
-            RunBusyError: the parent is still running.
-            StepNotFoundError: the application does not have the action it would start with.
-        """
-        execution = new_rerun(
-            self._env(None), self._found(run), effects=effects, label=label, max_steps=max_steps
-        )
-        return self._go(execution, "arerun_from")
-
-    @_twin_of(rerun_from)
-    async def arerun_from(self, run: Run | str, **given: Any) -> Run:
-        """`rerun_from` for async applications; the same arguments."""
-        settings = {"effects": None, "label": None, "max_steps": None, **given}
-        return await self._ago(new_rerun(self._env(None), self._found(run), **settings))
+        overrides = [] if override is None else [(*override, call)]
+        return new_fork(self._env(cache), parent, at, overrides, reuse=reuse, **settings)
 
     # -- replay and diff --------------------------------------------------------------------
 

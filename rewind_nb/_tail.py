@@ -9,7 +9,6 @@ from rewind_nb._outcome import step_key
 from rewind_nb._recording import Recording
 from rewind_nb._store import Batch
 from rewind_nb._store._chain import chain_at
-from rewind_nb._store._schema import chain_hash, seal
 
 
 def written_out(own: Recording, run: RunRow) -> tuple[RunRow, Batch, str]:
@@ -24,24 +23,21 @@ def written_out(own: Recording, run: RunRow) -> tuple[RunRow, Batch, str]:
     chain = own.store.read(chain_at, run.parent if nothing_own else run.id, end)
     for placed in own.trajectory.rows(end):
         ran = placed.row
-        row = seal(
-            replace(
-                ran,
-                run_id=run.id,
-                seq=placed.seq,
-                attempt=0,
-                source=ran.source if ran.source == "override" else "reused",
-                reason=f"converged at seq {end}",
-                origin=ran.origin or step_key(ran),
-                duration_s=0.0,
-                usage=Usage(0, 0),
-                calls=0,
-                live_calls=0,
-                played_calls=0,
-                state=run.state if placed.seq == run.at else ran.state,
-            )
+        row = batch.add(
+            ran,
+            after=chain or "",
+            run_id=run.id,
+            seq=placed.seq,
+            attempt=0,
+            source=ran.source if ran.source == "override" else "reused",
+            reason=f"converged at seq {end}",
+            origin=ran.origin or step_key(ran),
+            duration_s=0.0,
+            usage=Usage(0, 0),
+            calls=0,
+            live_calls=0,
+            played_calls=0,
+            state=run.state if placed.seq == run.at else ran.state,
         )
-        row = replace(row, chain=chain_hash(chain or "", row))
         chain = row.chain
-        batch.add(row)
     return replace(run, tail=None), batch, chain

@@ -15,18 +15,21 @@ A task starts with a state that its step passed on, so that the difference is ol
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from rewind_nb._both import Both
 from rewind_nb._changes import Pair
 from rewind_nb._codec._reread import Pool
 from rewind_nb._diff import MISSING, Delta, Known, Missing, Node, diff_nodes, strict_equal
 from rewind_nb._held import START, Held, Moment
 from rewind_nb._pairs import Nesting
 from rewind_nb._path import join
-from rewind_nb._run import Run, Step
+from rewind_nb._run import Run
 from rewind_nb._store._nodes import Nodes
+
+MOST = 64  # differences of a key that are followed
 
 
 class Spot(NamedTuple):
@@ -51,8 +54,20 @@ class Changer(NamedTuple):
     made: bool = False
 
 
-Traced = list[tuple[Delta, Changer | None]]
+Fields = list[tuple[Delta, Changer | None]]
 """Differences, each with who made it; None where it was so from the beginning."""
+
+
+class Traced(NamedTuple):
+    """What differs in a key at a spot.
+
+    Attributes:
+        fields: the first differences, in document order.
+        more: whether there are others behind them.
+    """
+
+    fields: Fields
+    more: bool = False
 
 
 class _Both(NamedTuple):
@@ -75,6 +90,7 @@ class Traces:
         self.runs = runs
         self.pairs = pairs
         self.nesting = Nesting(pairs)
+        self.both = Both(runs, pairs, self.nesting)
         self._nodes = Nodes(runs[0].store, Pool())
         self._known: Known = {}
         self._histories: dict[tuple[str, str], _History] = {}
@@ -98,39 +114,41 @@ class Traces:
         owner = self._owner(path)
         return None if owner is None else Changer(Spot(owner), made=True)
 
-    @cached_property
-    def held(self) -> dict[str, tuple[Held, Held]]:
-        """By trajectory, what the keys of each side held."""
-        found = {}
-        for path, lane in self.nesting.lanes.items():
-            sides = zip(*(self.pairs[n] for n in lane), strict=True)
-            before, after = (
-                _held(path, run, steps) for run, steps in zip(self.runs, sides, strict=True)
-            )
-            found[path] = before, after
-        return found
-
     # -- one key along a trajectory ---------------------------------------------------------
 
-    def _history(self, path: str, key: str) -> Iterator[tuple[Spot, Traced]]:
-        """The differences from each spot on at which either side changed the key."""
-        traced: Traced = []
+    def _history(
+        self, path: str, key: str, most: int | None = MOST
+    ) -> Iterator[tuple[Spot, Traced]]:
+        """The differences from each spot on at which either side changed the key.
+
+        Args:
+            most: how many of them are followed. A history that lost a thousand lines differs
+                in all of them at each step from there on.
+        """
+        traced = Traced([])
         for both in self._versions(path, key):
-            deltas = self._deltas(key, both)
+            deltas = self._deltas(key, both, most)
+            more = most is not None and len(deltas) > most
+            deltas = deltas[:most]
             if both.spot == BEGINNING:
-                traced = self._from_outside(path, key, both, deltas)
+                traced = Traced(self._from_outside(path, key, both, deltas), more)
             else:
-                traced = list(_carried(deltas, traced, Changer(both.spot)))
+                fields, known = _carried(deltas, traced.fields, Changer(both.spot))
+                if traced.more and not known:  # it may have been among those not followed
+                    exact = self._history(path, key, None)
+                    yield from ((spot, found) for spot, found in exact if spot >= both.spot)
+                    return
+                traced = Traced(fields, more)
             yield both.spot, traced
 
-    def _from_outside(self, path: str, key: str, both: _Both, deltas: list[Delta]) -> Traced:
+    def _from_outside(self, path: str, key: str, both: _Both, deltas: list[Delta]) -> Fields:
         """The differences that a trajectory begins with: passed on to it, or made with it."""
         n = self._owner(path)
         if n is None:
             return [(delta, None) for delta in deltas]
         outer = self.pairs[n].shown.path
         if None not in self.pairs[n] and self._at(outer, key, Spot(n)) == both[1:]:
-            return self.differences(outer, key, Spot(n))
+            return self.differences(outer, key, Spot(n)).fields
         return [(delta, Changer(Spot(n), made=True)) for delta in deltas]
 
     def _versions(self, path: str, key: str) -> Iterator[_Both]:
@@ -142,7 +160,8 @@ class Traces:
                 yield _Both(spot, *now)
             last = now
 
-    def _deltas(self, key: str, both: _Both) -> list[Delta]:
+    def _deltas(self, key: str, both: _Both, most: int | None) -> list[Delta]:
+        """The first differences, one more than *most*."""
         if both.before == both.after:
             return []
         top = join("", key)
@@ -151,7 +170,7 @@ class Traces:
         )
         if before is MISSING or after is MISSING:
             return [Delta(top, before, after, "added" if before is MISSING else "removed")]
-        return diff_nodes(before, after, top, self._known)
+        return diff_nodes(before, after, top, self._known, None if most is None else most + 1)
 
     # -- the two sides of a spot ------------------------------------------------------------
 
@@ -172,7 +191,7 @@ class Traces:
 
     def _moments(self, path: str, spot: Spot) -> Iterator[tuple[Held, Moment]]:
         """A spot as each side counts its steps; a side that has no step there is where it was."""
-        for side, moment in zip(self.held[path], self._counted[path][spot.n], strict=True):
+        for side, moment in zip(self.both.held[path], self._counted[path][spot.n], strict=True):
             yield side, moment if moment.leaving else Moment(moment.seq, spot.leaving)
 
     @cached_property
@@ -211,21 +230,20 @@ class _History:
         return self._found[bisect_right(self._spots, spot) - 1]
 
 
-def _held(path: str, run: Run, steps: Iterable[Step | None]) -> Held:
-    own = sorted((step for step in steps if step), key=lambda step: step.seq)
-    return Held.of_task(own) if path else Held.of_run(run, own)
-
-
-def _carried(
-    deltas: list[Delta], earlier: Traced, here: Changer
-) -> Iterator[tuple[Delta, Changer | None]]:
+def _carried(deltas: list[Delta], earlier: Fields, here: Changer) -> tuple[Fields, bool]:
     """Each difference with who made it: as before where it was there already, else *here*.
 
     It was where the field held the same in the fork, and not in the parent, whatever that had.
+
+    Returns:
+        Them, and whether the last one was there already: those in front of it stand in front
+        of the last that is known from before, so that they were not there.
     """
-    known: dict[tuple[str, bool], Traced] = {}
+    known: dict[tuple[str, bool], Fields] = {}
     for old, changer in earlier:
         known.setdefault((old.path, old.kind == "order"), []).append((old, changer))
+    fields: Fields = []
+    carried = True
     for delta in deltas:
         made = (
             changer
@@ -233,7 +251,10 @@ def _carried(
             if _same(old.after, delta.after)
             and (delta.after is not MISSING or _same(old.before, delta.before))
         )
-        yield delta, next(made, here)
+        found = next(made, here)
+        carried = found is not here
+        fields.append((delta, found))
+    return fields, carried
 
 
 def _same(before: Node | Missing, after: Node | Missing) -> bool:

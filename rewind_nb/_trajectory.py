@@ -15,12 +15,13 @@ same early and late in a long run.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from rewind_nb._model import Manifest, RunRow, StepRow
-from rewind_nb._store import Store, _read, _read_tasks
+from rewind_nb._store import Reads, _read, _read_tasks
 from rewind_nb._store._chain import check_root
 from rewind_nb._store._schema import chain_hash
 from rewind_nb.errors import StoreCorruptError
@@ -47,7 +48,7 @@ class Placed(NamedTuple):
     segment: Segment
 
 
-def segments(store: Store, run: RunRow, length: int | None = None) -> list[Segment]:
+def segments(store: Reads, run: RunRow, length: int | None = None) -> list[Segment]:
     """The segments of a run's trajectory, clipped to its first *length* steps.
 
     Raises:
@@ -115,7 +116,7 @@ class Trajectory:
             a run that ended does not have the steps it ended with.
     """
 
-    def __init__(self, store: Store, run: RunRow, length: int | None = None) -> None:
+    def __init__(self, store: Reads, run: RunRow, length: int | None = None) -> None:
         self.store = store
         self.run = run
         store.read(check_root, run)
@@ -124,6 +125,12 @@ class Trajectory:
 
     def __len__(self) -> int:
         return self.length
+
+    def through(self, store: Reads) -> Trajectory:
+        """The same steps, read from *store*."""
+        made = copy.copy(self)
+        made.store = store
+        return made
 
     def rows(self, lo: int = 0, hi: int | None = None) -> list[Placed]:
         """The steps at positions [lo, hi)."""
@@ -150,6 +157,14 @@ class Trajectory:
             )
             if row is not None:
                 return Placed(row.seq + part.shift, row, part)
+        return None
+
+    def last_visit(self, action: str) -> Placed | None:
+        """The last step of an action, found without reading the others."""
+        for part in reversed(self.parts):
+            found = self.store.read(_read.last_visit, part.run_id, action, part.lo, part.hi)
+            if found is not None:
+                return self.visit(action, found)
         return None
 
     def state_entering(self, seq: int) -> Manifest:
@@ -189,7 +204,7 @@ def _folded(rows: list[StepRow]) -> Manifest:
     return state
 
 
-def executed(store: Store, row: StepRow) -> StepRow:
+def executed(store: Reads, row: StepRow) -> StepRow:
     """The step that really executed, where *row* took its output over from it.
 
     Raises:
@@ -203,7 +218,7 @@ def executed(store: Store, row: StepRow) -> StepRow:
     return found
 
 
-def step_inside(store: Store, top: StepRow, path: str, action: str, visit: int) -> StepRow | None:
+def step_inside(store: Reads, top: StepRow, path: str, action: str, visit: int) -> StepRow | None:
     """The step at (action, visit) of a task inside a top-level step, where that executed."""
     ran = executed(store, top)
     return store.read(_read_tasks.task_step, ran.run_id, ran.attempt, path, action, visit)

@@ -14,10 +14,6 @@ look around, `verify` removes it, unless a check failed. The other commands only
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
-import os
-import platform
-import sqlite3
 import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -171,6 +167,61 @@ def verify(names: tuple[str, ...]) -> None:
     place.remove()
 
 
+# -- the runs as a suite -----------------------------------------------------------------
+
+
+@main.command()
+@click.option("--app", required=True, metavar="MODULE:ATTRIBUTE", help="The application of now.")
+@click.option("--check", required=True, metavar="TEXT", help="What a run must pass.")
+@store_option
+@click.option(
+    "--start",
+    metavar="STEP",
+    default="first",
+    help="first, last, an action or its n-th visit as action:n. Default: first.",
+)
+@click.option(
+    "--run", "runs", multiple=True, metavar="ID", help="Which run; all recorded ones by default."
+)
+@click.option(
+    "--samples", metavar="N", type=int, default=1, help="Re-executions of each. Default: 1."
+)
+@click.option(
+    "--stub",
+    "stubs",
+    multiple=True,
+    metavar="TOOL=JSON",
+    help="What a tool with an effect returns instead of firing.",
+)
+@click.option("--live-effects", is_flag=True, help="Fire tools with effects.")
+@click.pass_context
+def regress(ctx: click.Context, /, **given: Any) -> None:
+    """Execute recorded runs again by the code of now, and judge both by a check.
+
+    One line per run, then the totals. The exit code is 0 if no run regressed and every one
+    could be judged, else 1; 2 where the command cannot be understood. The re-executions are
+    recorded in the store.
+
+    A re-execution from the last step does not see a change in a step before it.
+
+    Example: rewind regress --app booking:build --check "output contains 'confirmed'"
+    """
+    from rewind_nb._suite import Suite
+    from rewind_nb.errors import CheckSyntaxError, ConfigError
+
+    try:
+        suite = Suite.of(**given)
+    except (ConfigError, CheckSyntaxError) as error:
+        raise click.UsageError(paragraph(error), ctx) from error
+    with suite:
+        found = suite.regress()
+        for case in found:
+            click.echo(case.words)
+        click.echo(f"{found.answer()}; {found.spent()}, {found.cost}")
+        if not found.ok:
+            raise click.ClickException(suite.advice(found))
+
+
 # -- looking into a store ----------------------------------------------------------------
 
 
@@ -227,6 +278,8 @@ def doctor(store: str | None) -> None:
 
     Example: rewind doctor --store demo.db
     """
+    from rewind_nb._about import file_facts, versions
+
     with reading(store) as opened:
         for name, fact in {**versions(), **file_facts(opened)}.items():
             click.echo(f"{name:<8} {fact}")
@@ -239,30 +292,6 @@ def doctor(store: str | None) -> None:
         problems = f"{len(report.problems)} problem(s)"
         raise click.ClickException(f"{problems} in the store. Restore it from a copy.")
     click.echo(f"{'ok':<8} everything matches its hash")
-
-
-def versions() -> dict[str, str]:
-    """What this installation consists of."""
-    from rewind_nb._store._engine import wal_reset_fixed
-
-    burr = importlib.metadata.version("apache-burr")
-    guarded = "has the WAL-reset bug, so writers take turns at a lock file beside the store"
-    return {
-        "rewind": f"{__version__}, Python {platform.python_version()}, apache-burr {burr}",
-        "SQLite": f"{sqlite3.sqlite_version}, {'sound' if wal_reset_fixed() else guarded}",
-    }
-
-
-def file_facts(store: Store) -> dict[str, str]:
-    """Where the store is, how large, and whether it can be written."""
-    path = store.path
-    if path is None:
-        return {"store": "in memory"}
-    wal = path.with_name(f"{path.name}-wal")
-    more = f" and {wal.stat().st_size:,} in {wal.name}" if wal.exists() else ""
-    writable = all(os.access(place, os.W_OK) for place in (path, path.parent))
-    can = "writable" if writable else "read-only"
-    return {"store": f"{path}, {path.stat().st_size:,} bytes{more}, {can}"}
 
 
 @contextlib.contextmanager

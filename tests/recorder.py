@@ -12,7 +12,7 @@ from rewind_nb import Store, _codec, _owner
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
 from rewind_nb._store import Batch
 from rewind_nb._store._chain import chain_at, tail_end
-from rewind_nb._store._schema import chain_hash, root_hash, seal
+from rewind_nb._store._schema import chain_hash, root_hash, sealed
 from rewind_nb._trajectory import after_step
 
 _number = itertools.count()
@@ -26,13 +26,18 @@ def digest(value):
     return _codec.digest(_codec.encode(value))
 
 
+def seal(row, **changes):
+    """A row as it is stored."""
+    return sealed(row, **changes)[0]
+
+
 def run_row(run_id, **changes):
     row = RunRow(
         id=run_id, kind="record", label=None, parent=None, at=0, parent_len=0, overrides=None,
         mode={"cache": "auto"}, state=(), prior=None, graph=digest("graph"), experiment=None,
         cell=None, epoch=0, created_at=1.0e9, owner=_owner.this_process(),
     )  # fmt: skip
-    return seal(dataclasses.replace(row, **changes))
+    return seal(row, **changes)
 
 
 def step_row(run_id, seq, **changes):
@@ -40,7 +45,7 @@ def step_row(run_id, seq, **changes):
         run_id=run_id, path="", seq=seq, attempt=0, action="go", visit=seq + 1,
         status="complete", source="live", started_at=1.0e9,
     )  # fmt: skip
-    return seal(dataclasses.replace(row, **changes))
+    return seal(row, **changes)
 
 
 def call_row(step, idx, **changes):
@@ -50,7 +55,7 @@ def call_row(step, idx, **changes):
         epoch=0, request=digest("request"), key=digest("request"), status="complete",
         source="live", started_at=1.0e9, response=digest("response"), playable=True,
     )  # fmt: skip
-    return seal(dataclasses.replace(row, **changes))
+    return seal(row, **changes)
 
 
 def artifact_row(step, name, data):
@@ -105,7 +110,7 @@ class Recorder:
             batch.blob(artifact)
             batch.add(artifact_row(row, "report.md", artifact))
         written = tuple((k, self.cells[k].hash) for k in writes)
-        row = seal(dataclasses.replace(row, status=status, writes=written))
+        row = seal(row, status=status, writes=written)
         row = dataclasses.replace(row, chain=chain_hash(self.chain, row))
         batch.replace(row)
         if status == "complete":

@@ -19,7 +19,7 @@ from fake_provider import Answer, FakeProvider, completion, echo_key, garbage
 from recorder import create
 
 import rewind_nb
-from rewind_nb import Rewind, Store, cli, demo
+from rewind_nb import Rewind, Store, _about, cli, demo
 from rewind_nb.demo import story
 from rewind_nb.demo import verify as verifying
 from rewind_nb.demo.offline import OfflineModel
@@ -178,7 +178,7 @@ def test_the_demo_of_isolation_says_of_each_step_whether_it_executed_and_why(rew
     ):
         assert re.search(line, done.output)
     assert "offline-1, offline (no network, no key)" in done.output
-    assert "02_isolation.ipynb in Jupyter" in done.output
+    assert "04_isolation.ipynb in Jupyter" in done.output
     assert len(recorded(folder / "runs.db")) == 5
     assert len(list((folder / "artifacts").rglob("trip.md"))) == 5
 
@@ -596,7 +596,7 @@ def test_doctor_exits_1_and_names_what_is_damaged(sql, problem, rewind, store):
 @pytest.mark.parametrize("fixed", [True, False])
 def test_doctor_says_whether_sqlite_has_the_wal_reset_bug(fixed, monkeypatch):
     monkeypatch.setattr("rewind_nb._store._engine.wal_reset_fixed", lambda: fixed)
-    assert ("WAL-reset bug" in cli.versions()["SQLite"]) is not fixed
+    assert ("WAL-reset bug" in _about.versions()["SQLite"]) is not fixed
 
 
 # -- the command itself ------------------------------------------------------------------

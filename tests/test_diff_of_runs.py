@@ -5,7 +5,7 @@ import pytest
 from burr.core import ApplicationBuilder, State, action, expr
 
 from rewind_nb import Rewind, Store, artifact
-from rewind_nb._causes import Link
+from rewind_nb._chains import Link
 from rewind_nb._compare import compare
 from rewind_nb._path import MISSING
 from rewind_nb.errors import NotFoundError, OverrideError

@@ -302,14 +302,13 @@ def test_an_unchanged_fork_writes_as_little_whatever_the_length(store):
 
 def rows(store):
     """How many rows each table holds."""
-    import sqlalchemy as sa
 
     def count(connection):
-        tables = connection.scalars(sa.text("SELECT name FROM sqlite_master WHERE type = 'table'"))
-        found = {}
-        for name in list(tables):
-            found[name] = connection.scalar(sa.text(f"SELECT count(*) FROM {name}"))
-        return Counter(found)
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        ).fetchall()
+        counted = (connection.execute(f"SELECT '{t}', count(*) FROM {t}") for (t,) in tables)
+        return Counter(dict(found.fetchone() for found in counted))
 
     store.flush()
     return store.read(count)

@@ -199,13 +199,12 @@ def test_law_06_a_fork_never_changes_its_parent(tmp_path):
 
 def rows_of(store, run_id):
     """Everything the store holds of a run, byte for byte."""
-    import sqlalchemy as sa
 
     def read(connection):
         found = {}
         for table, column in (("runs", "id"), ("steps", "run_id"), ("calls", "run_id")):
-            query = sa.text(f"SELECT * FROM {table} WHERE {column} = :id ORDER BY 1, 2, 3, 4")
-            found[table] = [tuple(r) for r in connection.execute(query, {"id": run_id})]
+            query = f"SELECT * FROM {table} WHERE {column} = ? ORDER BY 1, 2, 3, 4"
+            found[table] = connection.execute(query, (run_id,)).fetchall()
         return found
 
     store.flush()

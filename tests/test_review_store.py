@@ -198,7 +198,7 @@ def test_a_missing_run_is_noticed_by_the_list_of_runs_and_by_who_asks_for_it(pat
     with Store(path) as store:
         assert noticed(store.runs, "3 of the 4 runs")
         assert noticed(lambda: store.run(gone), "3 of the 4 runs")
-        other = store.read(lambda c: c.exec_driver_sql("SELECT id FROM runs").first())[0]
+        other = store.read(lambda c: c.execute("SELECT id FROM runs").fetchone())[0]
         assert store.run(other).steps
 
 

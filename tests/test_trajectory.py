@@ -7,12 +7,12 @@ import sqlite3
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from recorder import Recorder, new_id, recorded, run_row, step_row
+from recorder import Recorder, new_id, recorded, run_row, seal, step_row
 
 from rewind_nb import Store
 from rewind_nb._store import Batch
 from rewind_nb._store._chain import chain_at, tail_end
-from rewind_nb._store._schema import chain_hash, root_hash, seal
+from rewind_nb._store._schema import chain_hash, root_hash
 from rewind_nb._trajectory import Trajectory, after_step, segments, survives
 from rewind_nb.errors import StoreCorruptError
 

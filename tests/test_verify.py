@@ -14,9 +14,9 @@ import pytest
 from fake_provider import Answer, FakeProvider, garbage
 from hypothesis import given
 from hypothesis import strategies as st
+from recorder import seal
 
 from rewind_nb import Rewind, Store, demo
-from rewind_nb._store._schema import seal
 from rewind_nb.capture.chat import ChatModel
 from rewind_nb.demo import recompute as recomputing
 from rewind_nb.demo import verify as verifying
@@ -324,7 +324,7 @@ def a_fork_whose_file_is_the_parents(e):
 
 @breaks("the_parent_is_unchanged")
 def a_parent_with_a_row_rewritten_and_sealed_again(e):
-    sealed = seal(dataclasses.replace(e.run["plan"].row, duration_s=99.0))
+    sealed = seal(e.run["plan"].row, duration_s=99.0)
     return changed_on_disk(
         e,
         f"UPDATE steps SET duration_s = 99.0, row_hash = '{sealed.row_hash}' "

@@ -8,9 +8,18 @@ bounds what a page holds, `_style` is the style sheet, `_parts` what all pages s
 from __future__ import annotations
 
 from rewind_nb._html._diff_page import diff_html
+from rewind_nb._html._experiment_page import comparison_html, experiment_html
 from rewind_nb._html._proof_page import proof_html
 from rewind_nb._html._run_page import run_html
 from rewind_nb._html._step_page import step_html
 from rewind_nb._html._store_page import store_html
 
-__all__ = ["diff_html", "proof_html", "run_html", "step_html", "store_html"]
+__all__ = [
+    "comparison_html",
+    "diff_html",
+    "experiment_html",
+    "proof_html",
+    "run_html",
+    "step_html",
+    "store_html",
+]

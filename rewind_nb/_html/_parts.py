@@ -43,6 +43,7 @@ SIGNS = {
     "cache": "↻",
     "tool-cache": "⚙\ufe0e",
     "override": "✎",
+    "refused": "⊘",
     "render-cache": "▣",
     "reused": "≡",
     "inherited": "↑",

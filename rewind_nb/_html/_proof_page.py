@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rewind_nb._html._diff_page import divergence_box
@@ -21,6 +22,7 @@ def proof_html(proof: Proof) -> str:
         >>> "identical" in proof_html(rw.replay(run))  # doctest: +SKIP
         True
     """
+    edited = [name for name in proof.code_changed if name not in proof.code_lost]
     verdict = chip("identical", "✓", "good") if proof.ok else chip("NOT identical", "✕", "bad")
     return page(
         heading(tag("b", "Proof"), verdict, tag("span", "replay of ", mono(proof.original.id))),
@@ -32,7 +34,8 @@ def proof_html(proof: Proof) -> str:
             tag("span", "recorded as ", mono(proof.run.id)),
         ),
         divergence_box(proof.divergence, "First difference") if proof.divergence else None,
-        _code(proof),
+        _code("Code changed since the recording: ", edited),
+        _code("Code given as action= that this Rewind does not have: ", proof.code_lost),
     )
 
 
@@ -49,8 +52,7 @@ def _recorded(proof: Proof) -> str:
     return f"the recording: {count(proof.recorded_calls, 'call')}, {tokens}"
 
 
-def _code(proof: Proof) -> Html | None:
-    if not proof.code_changed:
+def _code(words: str, actions: Sequence[str]) -> Html | None:
+    if not actions:
         return None
-    names = mono(", ".join(proof.code_changed), 400)
-    return tag("div", "Code changed since the recording: ", names, class_="rw-box rw-warn")
+    return tag("div", words, mono(", ".join(actions), 400), class_="rw-box rw-warn")

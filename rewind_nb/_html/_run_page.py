@@ -204,7 +204,7 @@ def _calls(run: Run) -> Html | None:
             tally = tallies.setdefault((call.kind, asked), _Tally())
             tally.failed += call.status == "failed"
             tally.live += call.source == "live"
-            tally.played += call.source != "live"
+            tally.played += call.source not in ("live", "refused")
             tally.latency += call.latency_s or 0
             if call.kind == "model" and call.source == "live" and call.status == "complete":
                 total = None if call.usage is None else call.usage.total_tokens

@@ -223,7 +223,7 @@ def _nested(calls: Iterable[Call]) -> Iterator[tuple[Call, int]]:
 def _call(call: Call, name: str) -> Html:
     said: list[Child] = [tag("b", name), " "]
     said += [mono(call.model or call.name, 100), " ", source_chip(call.source), " "]
-    if call.status != "complete":
+    if call.status != "complete" and call.source != "refused":  # which says it
         said += [status_chip(call.status), " "]
     if call.mismatched_model:
         said += [chip(f"answered by {call.answered_by}", "!", "warn"), " "]

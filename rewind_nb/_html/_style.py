@@ -81,6 +81,13 @@ border:0;border-bottom:1px solid var(--rw-line);background:none;white-space:norm
 .rw table.rw-table .rw-inner .rw-scroll{max-height:420px}
 .rw pre.rw-pre{white-space:pre-wrap;margin:4px 0;padding:6px 8px;max-height:340px;overflow:auto;
 background:var(--rw-soft);border-radius:4px;color:inherit;border:0;line-height:1.4}
+.rw table.rw-table.rw-heat{margin-top:4px}
+.rw table.rw-table.rw-heat td{padding:4px 10px;border:1px solid var(--rw-line);min-width:84px}
+.rw table.rw-table.rw-heat th{border-bottom:0;padding:4px 10px 4px 0;font-weight:500;opacity:.85;
+white-space:normal;max-width:220px}
+.rw table.rw-table.rw-heat td.rw-passes{background:rgba(43,138,62,calc(.42*var(--rw-p)));
+box-shadow:inset 3px 0 0 rgba(214,41,58,calc(1 - var(--rw-p)))}
+.rw table.rw-table.rw-heat td.rw-changes{background:rgba(156,54,181,calc(.3*var(--rw-p)))}
 .rw svg{display:block;font:600 12.5px var(--jp-ui-font-family,system-ui,sans-serif);color:inherit}
 .rw svg text{fill:currentColor;stroke:none}
 .rw svg .rw-small{font-weight:400;font-size:11px}
@@ -112,6 +119,7 @@ CSS = "".join(
             f".rw .rw-{name}{{--rw-c:var(--rw-{name})}}"
             for name in (*_SOURCES, "bad", "good", "warn")
         ),
+        ".rw .rw-refused{--rw-c:var(--rw-bad)}",
         ".rw .rw-converged{--rw-c:var(--rw-reused)}",
     ]
 ).replace("\n", "")

@@ -21,11 +21,13 @@ public methods is split by concern, each module knowing only those above it::
     _chain         the hash over a trajectory
     _verify        everything derived again; its parts _verify_runs and _verify_values
     _store         `Store`
+    _recall        `Recall`: a store of which everything is read once
 """
 
 from rewind_nb._store._batch import Batch
 from rewind_nb._store._contents import Content
+from rewind_nb._store._recall import Reads, Recall
 from rewind_nb._store._store import Store
 from rewind_nb._store._verify import VerifyReport
 
-__all__ = ["Batch", "Content", "Store", "VerifyReport"]
+__all__ = ["Batch", "Content", "Reads", "Recall", "Store", "VerifyReport"]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from rewind_nb import _codec
-from rewind_nb._model import CallRow, RunRow, StepRow
+from rewind_nb._model import CallRow, ExperimentRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._contents import Content, Recent, insertions
 from rewind_nb._store._leaks import refuse_names, refuse_secrets
+from rewind_nb._store._schema import Row
 from rewind_nb._store._writer import Statement
+
+Ending = TypeVar("Ending", StepRow, CallRow)
 
 
 def _insert(table: sa.Table) -> str:
@@ -21,18 +24,21 @@ def _insert(table: sa.Table) -> str:
     return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
 
 
-def _end(table: sa.Table, unfinished: str) -> str:
-    """Insert a row, or put it in the place of the one that is not finished yet."""
+def _upsert(table: sa.Table) -> str:
+    """Insert a row, or put it in the place of the one there."""
     key = ", ".join(c.name for c in table.columns if c.primary_key)
     rest = ", ".join(f"{c.name} = excluded.{c.name}" for c in table.columns if not c.primary_key)
-    return (
-        f"{_insert(table)} ON CONFLICT ({key}) DO UPDATE SET {rest}"
-        f" WHERE {table.name}.status = '{unfinished}'"
-    )
+    return f"{_insert(table)} ON CONFLICT ({key}) DO UPDATE SET {rest}"
+
+
+def _end(table: sa.Table, unfinished: str) -> str:
+    """The same, where the one there is not finished yet."""
+    return f"{_upsert(table)} WHERE {table.name}.status = '{unfinished}'"
 
 
 _INSERT = {cls: _insert(table) for cls, table in schema.TABLES.items()}
 _END = {StepRow: _end(schema.steps, "open"), CallRow: _end(schema.calls, "started")}
+_EXPERIMENT = _upsert(schema.experiments)
 _TIP = f"UPDATE runs SET {', '.join(f'{n} = ?' for n in schema.TIP_COLUMNS)} WHERE id = ?"  # noqa: S608
 _CLAIM = f"{_TIP} AND tip_hash = ?"
 _BLOB = "INSERT OR IGNORE INTO blobs (sha256, body) VALUES (?, ?)"
@@ -81,17 +87,30 @@ class Batch:
         self._statements.append(Statement(_BLOB, [(sha256, data)], None))
         return sha256
 
-    def add(self, row: schema.AnyRow) -> None:
-        """Add a sealed row."""
-        self._put(_INSERT[type(row)], schema.row_values(row))
+    def add(self, row: Row, *, after: str | None = None, **changes: Any) -> Row:
+        """Seal a row and add it; the row as it is stored.
 
-    def replace(self, row: StepRow | CallRow) -> None:
-        """Add a row that will be replaced when it ends, or that ends the one there.
+        Args:
+            after: of a step, the chain hash of the one before it.
+            changes: fields to change first.
+        """
+        row, columns = schema.sealed(row, after=after, **changes)
+        self._put(_INSERT[type(row)], columns)
+        return row
+
+    def replace(self, row: Ending, *, after: str | None = None, **changes: Any) -> Ending:
+        """`add` for a row that will be replaced when it ends, or that ends the one there.
 
         The future of the batch raises `RunBusyError` where that one ended already: another
         process executes the run.
         """
-        self._put(_END[type(row)], schema.row_values(row), owner=row.run_id)
+        row, columns = schema.sealed(row, after=after, **changes)
+        self._put(_END[type(row)], columns, owner=row.run_id)
+        return row
+
+    def experiment(self, row: ExperimentRow) -> None:
+        """Add an experiment, or put it in the place of itself as it was."""
+        self._put(_EXPERIMENT, schema.sealed(row)[1])
 
     def tip(self, run: RunRow) -> None:
         """Move the tip of a run: its status and what follows from it."""

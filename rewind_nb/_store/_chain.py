@@ -14,18 +14,16 @@ it is there is for `_ledger` to say.
 from __future__ import annotations
 
 import hashlib
-
-import sqlalchemy as sa
+import sqlite3
 
 from rewind_nb._model import RunRow
 from rewind_nb._store import _read
-from rewind_nb._store._engine import raw
 from rewind_nb._store._errors import corrupt
 from rewind_nb._store._ledger import check_steps
 from rewind_nb._store._schema import root_hash
 
 
-def chain_at(connection: sa.Connection, run_id: str | None, length: int) -> str:
+def chain_at(connection: sqlite3.Connection, run_id: str | None, length: int) -> str:
     """The chain hash over the first *length* steps of a run's trajectory.
 
     Raises:
@@ -41,7 +39,7 @@ def chain_at(connection: sa.Connection, run_id: str | None, length: int) -> str:
     return ""
 
 
-def _own_chain(connection: sa.Connection, run: RunRow, length: int) -> str:
+def _own_chain(connection: sqlite3.Connection, run: RunRow, length: int) -> str:
     end = max(_read.step_count(connection, run.id), run.at)
     if length > end and run.tail is not None and run.parent is not None:
         # inside the referenced tail: name both ends, for the rows keep the parent's chain
@@ -54,19 +52,19 @@ def _own_chain(connection: sa.Connection, run: RunRow, length: int) -> str:
     return rows[0].chain
 
 
-def chain_before(connection: sa.Connection, run: RunRow) -> str:
+def chain_before(connection: sqlite3.Connection, run: RunRow) -> str:
     """The chain hash of what a run inherits: its parent's, up to the fork point."""
     return chain_at(connection, run.parent, run.at)
 
 
-def tail_end(connection: sa.Connection, run: RunRow) -> str | None:
+def tail_end(connection: sqlite3.Connection, run: RunRow) -> str | None:
     """The parent's chain hash at its pinned end, for a run that refers to the parent's tail."""
     if run.tail is None or run.parent is None:
         return None
     return chain_at(connection, run.parent, run.parent_len)
 
 
-def check_root(connection: sa.Connection, run: RunRow) -> None:
+def check_root(connection: sqlite3.Connection, run: RunRow) -> None:
     """Refuse a run that lacks a step, or ended and does not have the steps it ended with.
 
     It is checked as it is now: it may have been resumed since *run* was read.
@@ -77,10 +75,10 @@ def check_root(connection: sa.Connection, run: RunRow) -> None:
     run = _read.run_row(connection, run.id) or run
     if run.root is not None:
         _check_chain(connection, run)
-    check_steps(raw(connection), run.id)
+    check_steps(connection, run.id)
 
 
-def _check_chain(connection: sa.Connection, run: RunRow) -> None:
+def _check_chain(connection: sqlite3.Connection, run: RunRow) -> None:
     end = _read.step_count(connection, run.id)
     rows = _read.step_rows(connection, run.id, max(end - 2, 0), end)  # the last may be incomplete
     chains = [row.chain for row in rows if row.status == "complete"]

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import sqlite3
 import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import sqlalchemy as sa
-
 from rewind_nb._store._delta import apply, delta
-from rewind_nb._store._engine import raw
 from rewind_nb._store._errors import corrupt
 from rewind_nb._store._writer import Statement
 from rewind_nb.errors import StoreCorruptError
@@ -103,14 +101,14 @@ def _edits(old: bytes, new: bytes) -> bytes | None:
     return delta(old, new) if min(len(old), len(new)) >= WORTH_A_DELTA else None
 
 
-def read_content(connection: sa.Connection, digest: str) -> bytes:
+def read_content(connection: sqlite3.Connection, digest: str) -> bytes:
     """The bytes of a value.
 
     Raises:
         StoreCorruptError: it is missing, or its bytes do not match its hash.
     """
     try:
-        rows = raw(connection).execute(_CHAIN, (bytes.fromhex(digest),)).fetchall()
+        rows = connection.execute(_CHAIN, (bytes.fromhex(digest),)).fetchall()
     except ValueError:  # no hash at all
         rows = []
     data = _rebuilt(rows)

@@ -21,10 +21,9 @@ import shutil
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import Concatenate, ParamSpec, TypeVar
 
 from rewind_nb._store import _file
 from rewind_nb._store._build import build, create_tables
@@ -32,6 +31,9 @@ from rewind_nb._store._errors import closed, named_errors, not_there
 from rewind_nb._store._migrate import check_version, migrate
 from rewind_nb._store._schema import APPLICATION_ID
 from rewind_nb.errors import StoreError, StoreFormatError, StoreReadOnlyError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def wal_reset_fixed(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
@@ -59,6 +61,7 @@ def journal_mode() -> str:
 
 
 FILES_BESIDE = 1 << 16  # bytes that SQLite needs on the disk to read a store with its WAL
+KEPT_OPEN = 16  # connections that nobody uses at the moment
 
 
 class Connection(sqlite3.Connection):
@@ -88,33 +91,23 @@ class Database:
         self._opening = threading.Lock()
         # In memory there is one connection, for one thread at a time.
         self._lock = threading.RLock() if path is None else contextlib.nullcontext()
+        self._memory: sqlite3.Connection | None = None
+        self._idle: list[sqlite3.Connection] = []  # to read a file with
         there = path is None or _file.identify(path) is not None
         if path is not None:
             self._watched = path.absolute()  # the working directory may change
             self._place = Path(os.path.realpath(path))  # one name for every link to it
             self._uri = self._place.as_uri() + "?mode=rw"
-        self.engine = self._make_engine()
         try:
             with named_errors(path):
                 if path is None:
-                    create_tables(self.writing())
+                    self._memory = self.connect()
+                    create_tables(self._memory)
                 elif there or read_only:
                     self.open()
         except BaseException:
-            self.engine.dispose()
+            self._close_connections()
             raise
-
-    def _make_engine(self) -> sa.Engine:
-        if self.path is not None:
-            return sa.create_engine(
-                "sqlite://", creator=self.connect, poolclass=sa.QueuePool, max_overflow=-1
-            )
-        return sa.create_engine(
-            "sqlite://",
-            creator=self.connect,
-            poolclass=sa.StaticPool,
-            pool_reset_on_return=None,  # it would roll back what the writer does
-        )
 
     def open(self, *, create: bool = False) -> None:
         """Open the file, if that was not done yet.
@@ -143,8 +136,8 @@ class Database:
         if self.read_only:
             self._uri = self._place.as_uri() + _reading(self._place)
         try:
-            with named_errors(path), self.engine.connect() as connection:
-                self._check_header(raw(connection), path)
+            with named_errors(path), contextlib.closing(self.connect()) as connection:
+                self._check_header(connection, path)
         except StoreReadOnlyError as error:
             if not self.read_only:
                 raise
@@ -191,34 +184,58 @@ class Database:
 
     def writing(self) -> sqlite3.Connection:
         """The connection to write with; in memory there is but one."""
-        if self.path is None:
-            with self.engine.connect() as connection:
-                return raw(connection)
+        if self._memory is not None:
+            return self._memory
         made = self.connect()
         made.execute("PRAGMA fullfsync=ON")  # where fsync alone does not reach the disk
         made.execute(f"PRAGMA journal_mode={journal_mode()}")
         return made
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """A connection on which all that is asked sees the same moment.
+    def read(
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """What a query finds, on a connection on which all that it asks sees the same moment.
 
         Raises:
             StoreNotFoundError: nothing was recorded there yet.
         """
         self.check(to_read=True)
         self.open()
-        try:
-            with (
-                self._lock,
-                named_errors(self.path),
-                self.engine.connect() as connection,
-                _snapshot(raw(connection)),
-            ):
-                yield connection
-        finally:
-            if self.closed:
-                self.engine.dispose()
+        with self._lock, named_errors(self.path):
+            connection = self._memory or self._take()
+            inside = connection.in_transaction  # in memory, a query may ask another one
+            try:
+                if not inside:
+                    connection.execute("BEGIN")
+                return query(connection, *args, **kwargs)
+            finally:
+                if connection.in_transaction and not inside:
+                    connection.execute("ROLLBACK")
+                if connection is not self._memory:
+                    self._give_back(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        with contextlib.suppress(IndexError):
+            return self._idle.pop()
+        return self.connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if len(self._idle) >= KEPT_OPEN:
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self.closed:
+            self._close_connections()
+
+    def _close_connections(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+        if self._memory is not None:
+            self._memory.close()
 
     @property
     def inherited(self) -> bool:
@@ -255,27 +272,7 @@ class Database:
         """Close every connection that is not in use; a file can still be read."""
         with self._lock:
             self.closed = True
-            self.engine.dispose()
-
-
-@contextlib.contextmanager
-def _snapshot(opened: sqlite3.Connection) -> Iterator[None]:
-    if opened.in_transaction:  # in memory, a query may ask another one
-        yield
-        return
-    try:
-        opened.execute("BEGIN")
-        yield
-    finally:
-        if opened.in_transaction:
-            opened.execute("ROLLBACK")
-
-
-def raw(connection: sa.Connection) -> sqlite3.Connection:
-    """SQLite's own connection beneath SQLAlchemy's."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)  # noqa: S101  (see Database.connect)
-    return driver
+            self._close_connections()
 
 
 def _reading(place: Path) -> str:

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from rewind_nb.errors import (
     StoreClosedError,
     StoreCorruptError,
@@ -92,13 +90,12 @@ def name_error(error: BaseException, path: Path | None = None) -> StoreError:
     """
     if isinstance(error, StoreError):
         return error
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig else error
-    cls, fact, action = _kind(cause, path)
-    text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+    cls, fact, action = _kind(error, path)
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     where = "The store" if path is None else f"The store {path}"
     said = f"{where} {fact.format(text=text)} {action}"
     named = cls(said, path=None if path is None else str(path))
-    named.__cause__ = cause
+    named.__cause__ = error
     return named
 
 
@@ -172,5 +169,5 @@ def named_errors(path: Path | None = None) -> Iterator[None]:
     """SQLite's and the system's errors as ours, with the next action."""
     try:
         yield
-    except (sqlite3.Error, sa.exc.DBAPIError, OSError, UnicodeDecodeError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise name_error(error, path) from error

@@ -12,10 +12,14 @@ from pathlib import Path
 
 from rewind_nb._store._schema import SCHEMA_VERSION
 from rewind_nb._store._schema_1 import to_schema_2
+from rewind_nb._store._schema_2 import to_schema_3
 from rewind_nb._store._transaction import transaction
 from rewind_nb.errors import StoreFormatError, StoreVersionError
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: to_schema_2}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    1: to_schema_2,
+    2: to_schema_3,
+}
 
 
 def version_of(raw: sqlite3.Connection) -> int:

@@ -10,16 +10,14 @@ thousand versions of a history costs little more than reading the last.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import sqlalchemy as sa
-
 from rewind_nb import _codec
 from rewind_nb._codec._reread import Pool, Tree, parse_like
 from rewind_nb._store._delta import apply, first_edit
-from rewind_nb._store._engine import raw
 
 if TYPE_CHECKING:
     from rewind_nb._store._store import Store
@@ -107,9 +105,9 @@ class Nodes:
             self._size -= len(oldest.data)
 
 
-def _row(connection: sa.Connection, digest: str) -> _Row | None:
+def _row(connection: sqlite3.Connection, digest: str) -> _Row | None:
     try:
-        found = raw(connection).execute(_ROW, (bytes.fromhex(digest),)).fetchone()
+        found = connection.execute(_ROW, (bytes.fromhex(digest),)).fetchone()
     except ValueError:  # no hash at all
         return None
     return None if found is None else _Row(*found)

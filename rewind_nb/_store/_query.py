@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import dialect
 
-from rewind_nb._store._engine import raw
 from rewind_nb._store._schema import storable
 
 
@@ -20,11 +20,8 @@ class Query:
         self._names = compiled.positiontup or []
         self._given = compiled.params
 
-    def __call__(self, connection: sa.Connection, **given: Any) -> list[tuple[Any, ...]]:
+    def __call__(self, connection: sqlite3.Connection, **given: Any) -> list[tuple[Any, ...]]:
         """The rows found."""
         values = {**self._given, **given}
-        return (
-            raw(connection)
-            .execute(self._sql, [storable(values[name]) for name in self._names])
-            .fetchall()
-        )
+        parameters = [storable(values[name]) for name in self._names]
+        return connection.execute(self._sql, parameters).fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -9,7 +10,6 @@ import sqlalchemy as sa
 from rewind_nb._model import ArtifactRow, CallRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._contents import damaged_blob, is_blob
-from rewind_nb._store._engine import raw
 from rewind_nb._store._errors import corrupt
 from rewind_nb._store._ledger import check_parts, check_runs
 from rewind_nb._store._query import Query
@@ -43,24 +43,24 @@ _RUNS = Query(
 )
 
 
-def run_row(connection: sa.Connection, run_id: str) -> RunRow | None:
+def run_row(connection: sqlite3.Connection, run_id: str) -> RunRow | None:
     """The run with exactly this id."""
     found = _RUN(connection, id=run_id)
     return read_row(RunRow, found[0]) if found else None
 
 
-def run_ids(connection: sa.Connection, prefix: str = "") -> list[str]:
+def run_ids(connection: sqlite3.Connection, prefix: str = "") -> list[str]:
     """Ids that start with *prefix*, oldest first."""
     return [found for (found,) in _RUN_IDS(connection, lo=prefix, hi=prefix + LAST)]
 
 
-def run_rows(connection: sa.Connection, *, experiments: bool = False) -> list[RunRow]:
+def run_rows(connection: sqlite3.Connection, *, experiments: bool = False) -> list[RunRow]:
     """Every run, oldest first; the probes of experiments only when asked for.
 
     Raises:
         StoreCorruptError: one is missing.
     """
-    check_runs(raw(connection))
+    check_runs(connection)
     return [read_row(RunRow, found) for found in _RUNS(connection, experiments=int(experiments))]
 
 
@@ -78,7 +78,7 @@ _own_end = (
 _LINEAGE = Query(sa.select(_own_end, runs).join(_up, runs.c.id == _up.c.id))
 
 
-def lineage(connection: sa.Connection, run_id: str) -> list[tuple[RunRow, int]]:
+def lineage(connection: sqlite3.Connection, run_id: str) -> list[tuple[RunRow, int]]:
     """A run and the runs it shares steps with, up to the root; each with its `step_count`.
 
     Raises:
@@ -121,10 +121,16 @@ _VISIT = Query(
 _VISITS = Query(
     sa.select(steps.c.action, steps.c.visit).where(*_RANGE, _LAST_ATTEMPT).order_by(steps.c.seq)
 )
+_LAST_VISIT = Query(
+    sa.select(steps.c.visit)
+    .where(*_RANGE, steps.c.action == p("action"))
+    .order_by(steps.c.visit.desc())
+    .limit(1)
+)
 _CHECKPOINT = Query(sa.select(sa.func.max(steps.c.seq)).where(*_RANGE, steps.c.state.is_not(None)))
 
 
-def step_count(connection: sa.Connection, run_id: str) -> int:
+def step_count(connection: sqlite3.Connection, run_id: str) -> int:
     """One more than the highest seq of the run's own top-level steps, 0 without any.
 
     Raises:
@@ -137,7 +143,7 @@ def step_count(connection: sa.Connection, run_id: str) -> int:
 
 
 def step_rows(
-    connection: sa.Connection,
+    connection: sqlite3.Connection,
     run_id: str,
     lo: int,
     hi: int,
@@ -154,14 +160,28 @@ def step_rows(
 
 
 def visit_row(
-    connection: sa.Connection, run_id: str, path: str, action: str, visit: int, lo: int, hi: int
+    connection: sqlite3.Connection,
+    run_id: str,
+    path: str,
+    action: str,
+    visit: int,
+    lo: int,
+    hi: int,
 ) -> StepRow | None:
     """The run's own step at (path, action, visit) with lo <= seq < hi."""
     found = _VISIT(connection, run_id=run_id, path=path, action=action, visit=visit, lo=lo, hi=hi)
     return read_row(StepRow, found[0]) if found else None
 
 
-def visit_counts(connection: sa.Connection, run_id: str, lo: int, hi: int) -> dict[str, int]:
+def last_visit(
+    connection: sqlite3.Connection, run_id: str, action: str, lo: int, hi: int
+) -> int | None:
+    """The last visit of an action among the run's own steps lo <= seq < hi."""
+    found = _LAST_VISIT(connection, run_id=run_id, path="", action=action, lo=lo, hi=hi)
+    return found[0][0] if found else None
+
+
+def visit_counts(connection: sqlite3.Connection, run_id: str, lo: int, hi: int) -> dict[str, int]:
     """How often each action was visited up to the run's own steps lo <= seq < hi.
 
     Raises:
@@ -178,7 +198,7 @@ def visit_counts(connection: sa.Connection, run_id: str, lo: int, hi: int) -> di
     return counts
 
 
-def checkpoint_seq(connection: sa.Connection, run_id: str, path: str, seq: int) -> int | None:
+def checkpoint_seq(connection: sqlite3.Connection, run_id: str, path: str, seq: int) -> int | None:
     """The highest seq <= *seq* whose row holds the state entering it."""
     found: int | None = _CHECKPOINT(connection, run_id=run_id, path=path, lo=0, hi=seq + 1)[0][0]
     return found
@@ -197,7 +217,7 @@ _ARTIFACTS = Query(sa.select(artifacts).where(*_at(artifacts)).order_by(artifact
 _BLOB = Query(sa.select(blobs.c.body).where(blobs.c.sha256 == p("sha256")))
 
 
-def call_rows(connection: sa.Connection, key: StepKey) -> list[CallRow]:
+def call_rows(connection: sqlite3.Connection, key: StepKey) -> list[CallRow]:
     """The calls of one attempt at a step, in branch order.
 
     Raises:
@@ -208,7 +228,7 @@ def call_rows(connection: sa.Connection, key: StepKey) -> list[CallRow]:
     rows = [read_row(CallRow, found) for found in _CALLS(connection, **at)]
     counted = _CALL_COUNT(connection, **at)
     if not counted:
-        check_parts(raw(connection), "calls", key[0])
+        check_parts(connection, "calls", key[0])
     elif counted[0][0] != len(rows):
         raise corrupt(
             f"Step {key[2]} of run {key[0]} made {counted[0][0]} call(s), and the store holds "
@@ -218,7 +238,7 @@ def call_rows(connection: sa.Connection, key: StepKey) -> list[CallRow]:
     return sorted(rows, key=lambda row: (row.branch, row.idx))
 
 
-def artifact_rows(connection: sa.Connection, key: StepKey) -> list[ArtifactRow]:
+def artifact_rows(connection: sqlite3.Connection, key: StepKey) -> list[ArtifactRow]:
     """The files one attempt at a step made, by name.
 
     Raises:
@@ -227,14 +247,16 @@ def artifact_rows(connection: sa.Connection, key: StepKey) -> list[ArtifactRow]:
     return artifacts_at(connection, [key])[0]
 
 
-def artifacts_at(connection: sa.Connection, keys: Sequence[StepKey]) -> list[list[ArtifactRow]]:
+def artifacts_at(
+    connection: sqlite3.Connection, keys: Sequence[StepKey]
+) -> list[list[ArtifactRow]]:
     """For each of some attempts at steps the files it made, by name.
 
     Raises:
         StoreCorruptError: a run made more than there are.
     """
     for run_id in {key[0] for key in keys}:
-        check_parts(raw(connection), "artifacts", run_id)
+        check_parts(connection, "artifacts", run_id)
     found = (_ARTIFACTS(connection, **dict(zip(schema.STEP_KEY, key, strict=True))) for key in keys)
     return [[read_row(ArtifactRow, stored) for stored in rows] for rows in found]
 
@@ -252,29 +274,31 @@ _MADE_BY = Query(
 _ANY_ARTIFACT = Query(sa.select(artifacts.c.name).where(artifacts.c.run_id == p("run_id")).limit(1))
 
 
-def artifacts_made_by(connection: sa.Connection, key: StepKey, place: str) -> list[ArtifactRow]:
+def artifacts_made_by(
+    connection: sqlite3.Connection, key: StepKey, place: str
+) -> list[ArtifactRow]:
     """The files that one attempt at a step made, and the tasks inside it.
 
     Args:
         place: of the step, such as ``map:1``.
     """
     at = dict(zip(schema.STEP_KEY, key, strict=True))
-    check_parts(raw(connection), "artifacts", key[0])
+    check_parts(connection, "artifacts", key[0])
     found = _MADE_BY(connection, **at, lo=f"{place}[", hi=f"{place}\\")
     return [read_row(ArtifactRow, stored) for stored in found]
 
 
-def has_artifacts(connection: sa.Connection, run_id: str) -> bool:
+def has_artifacts(connection: sqlite3.Connection, run_id: str) -> bool:
     """Whether any step of a run made a file.
 
     Raises:
         StoreCorruptError: the run made more than there are.
     """
-    check_parts(raw(connection), "artifacts", run_id)
+    check_parts(connection, "artifacts", run_id)
     return bool(_ANY_ARTIFACT(connection, run_id=run_id))
 
 
-def blob(connection: sa.Connection, sha256: str) -> bytes:
+def blob(connection: sqlite3.Connection, sha256: str) -> bytes:
     """The bytes of an artifact.
 
     Raises:
@@ -302,7 +326,7 @@ _PLAYABLE = {kind: _playable(table) for kind, table in schema.PLAYABLE.items()}
 
 
 def playable_call(
-    connection: sa.Connection,
+    connection: sqlite3.Connection,
     kind: str,
     identity: tuple[str, str, int, int],
     *,

@@ -5,10 +5,11 @@ The rows of a task have its path, and the attempt of the top-level step they are
 
 from __future__ import annotations
 
+import sqlite3
+
 import sqlalchemy as sa
 
 from rewind_nb._model import StepRow
-from rewind_nb._store._engine import raw
 from rewind_nb._store._ledger import check_steps
 from rewind_nb._store._query import Query
 from rewind_nb._store._read import LAST, StepKey, p, step_rows
@@ -37,7 +38,7 @@ _EVERY = Query(
 _AT = Query(sa.select(steps).where(*_IN, steps.c.path == p("path"), steps.c.seq == p("seq")))
 
 
-def step_at(connection: sa.Connection, key: StepKey) -> StepRow | None:
+def step_at(connection: sqlite3.Connection, key: StepKey) -> StepRow | None:
     """One attempt at one step."""
     run_id, path, seq, attempt = key
     found = _AT(connection, run_id=run_id, path=path, seq=seq, attempt=attempt)
@@ -45,7 +46,7 @@ def step_at(connection: sa.Connection, key: StepKey) -> StepRow | None:
 
 
 def task_step(
-    connection: sa.Connection, run_id: str, attempt: int, path: str, action: str, visit: int
+    connection: sqlite3.Connection, run_id: str, attempt: int, path: str, action: str, visit: int
 ) -> StepRow | None:
     """The step of a task at (path, action, visit).
 
@@ -55,48 +56,52 @@ def task_step(
     found = _STEP(connection, run_id=run_id, attempt=attempt, path=path, action=action, visit=visit)
     if found:
         return read_row(StepRow, found[0])
-    check_steps(raw(connection), run_id)
+    check_steps(connection, run_id)
     return None
 
 
-def task_steps(connection: sa.Connection, run_id: str, attempt: int, path: str) -> list[StepRow]:
+def task_steps(
+    connection: sqlite3.Connection, run_id: str, attempt: int, path: str
+) -> list[StepRow]:
     """The steps of one task, in their order."""
     found = _STEPS(connection, run_id=run_id, attempt=attempt, path=path)
     return [read_row(StepRow, stored) for stored in found]
 
 
-def steps_inside(connection: sa.Connection, run_id: str, attempt: int, place: str) -> list[StepRow]:
+def steps_inside(
+    connection: sqlite3.Connection, run_id: str, attempt: int, place: str
+) -> list[StepRow]:
     """Every step of every task inside the step at *place*, however deep.
 
     Raises:
         StoreCorruptError: the run lacks a step.
     """
-    check_steps(raw(connection), run_id)
+    check_steps(connection, run_id)
     found = _ALL(connection, run_id=run_id, attempt=attempt, lo=f"{place}[", hi=f"{place}[{LAST}")
     return [read_row(StepRow, stored) for stored in found]
 
 
-def steps_in_tasks(connection: sa.Connection, run_id: str) -> list[StepRow]:
+def steps_in_tasks(connection: sqlite3.Connection, run_id: str) -> list[StepRow]:
     """Every step of every task of a run, every attempt."""
     return [read_row(StepRow, stored) for stored in _EVERY(connection, run_id=run_id)]
 
 
-def attempts(connection: sa.Connection, run_id: str) -> list[StepRow]:
+def attempts(connection: sqlite3.Connection, run_id: str) -> list[StepRow]:
     """Every attempt at the run's own steps.
 
     Raises:
         StoreCorruptError: one is missing.
     """
-    check_steps(raw(connection), run_id)
+    check_steps(connection, run_id)
     return step_rows(connection, run_id, 0, 1 << 62, every_attempt=True)
 
 
-def every_step(connection: sa.Connection, run_id: str) -> list[StepRow]:
+def every_step(connection: sqlite3.Connection, run_id: str) -> list[StepRow]:
     """Every attempt at every step of a run, and of its tasks.
 
     Raises:
         StoreCorruptError: one is missing.
     """
-    check_steps(raw(connection), run_id)
+    check_steps(connection, run_id)
     found = _OF_RUN(connection, run_id=run_id)
     return [read_row(StepRow, stored) for stored in found]

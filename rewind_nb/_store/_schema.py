@@ -4,7 +4,7 @@ A column has the name of the record's field; structured fields are JSON text. Ev
 carries `row_hash`, a hash over all its other columns, so that a flipped bit is noticed
 when the row is read. Rows are append-only, but for the tip of a run (`RUN_TIP`, under a
 hash of its own) and for the attempt that is open: it is inserted when its step starts and
-replaced once, when it ends.
+replaced once, when it ends. The row of an experiment is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from rewind_nb._model import ArtifactRow, CallRow, ErrorInfo, RunRow, StepRow, Usage
+from rewind_nb._model import (
+    ArtifactRow,
+    CallRow,
+    ErrorInfo,
+    ExperimentRow,
+    RunRow,
+    StepRow,
+    Usage,
+)
 from rewind_nb.errors import StoreCorruptError
 
 APPLICATION_ID = 0x52574E42  # "RWNB", in the file's header
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 RUN_TIP = (
     "status", "owner", "tail", "halts", "next_action", "note", "ended_at", "root", "containers",
@@ -79,6 +87,7 @@ runs = sa.Table(
     *_columns(RunRow, ("id",)),
     sa.Column("tip_hash", sa.Text, nullable=False),
 )
+sa.Index("runs_experiment", runs.c.experiment, sqlite_where=runs.c.experiment.is_not(None))
 STEP_KEY = ("run_id", "path", "seq", "attempt")
 steps = sa.Table(
     "steps",
@@ -131,21 +140,17 @@ responses = _playable("responses")  # of models and other HTTP hosts
 tool_results = _playable("tool_results")
 PLAYABLE = {"model": responses, "http": responses, "tool": tool_results}
 
-experiments = sa.Table(
-    "experiments",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("run_id", sa.Text),
-    sa.Column("spec", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("created_at", sa.Float, nullable=False),
-    sa.Column("row_hash", sa.Text, nullable=False),
-)
+experiments = sa.Table("experiments", metadata, *_columns(ExperimentRow, ("id",)))
 
-TABLES = {RunRow: runs, StepRow: steps, CallRow: calls, ArtifactRow: artifacts}
-AnyRow = RunRow | StepRow | CallRow | ArtifactRow
-Row = TypeVar("Row", RunRow, StepRow, CallRow, ArtifactRow)
+TABLES = {
+    RunRow: runs,
+    StepRow: steps,
+    CallRow: calls,
+    ArtifactRow: artifacts,
+    ExperimentRow: experiments,
+}
+AnyRow = RunRow | StepRow | CallRow | ArtifactRow | ExperimentRow
+Row = TypeVar("Row", RunRow, StepRow, CallRow, ArtifactRow, ExperimentRow)
 
 # -- record -> row -> record ---------------------------------------------------------
 
@@ -181,13 +186,13 @@ class _Shape:
 
     def __init__(self, cls: type[AnyRow]) -> None:
         self.fields = tuple(f.name for f in dataclasses.fields(cls))
+        self.index = {name: i for i, name in enumerate(self.fields)}
         self.values = operator.attrgetter(*self.fields)
         self.flags = self._at({f.name for f in dataclasses.fields(cls) if f.type == "bool"})
         self.floats = self._at({f.name for f in dataclasses.fields(cls) if "float" in f.type})
         self.structured = self._at(_STRUCTURED)
         self.hashed = self._at(set(self.fields) - _UNHASHED.get(cls, {"row_hash"}))
         self.tip = self._at(RUN_TIP) if cls is RunRow else ()
-        self.row_hash = self.fields.index("row_hash")
 
     def _at(self, names: Container[str]) -> tuple[int, ...]:
         return tuple(i for i, name in enumerate(self.fields) if name in names)
@@ -195,13 +200,12 @@ class _Shape:
 
 _SHAPES = {cls: _Shape(cls) for cls in TABLES}
 TIP_COLUMNS = (*(_SHAPES[RunRow].fields[i] for i in _SHAPES[RunRow].tip), "tip_hash")
-_to_json = json.JSONEncoder(separators=(",", ":")).encode  # ASCII
+_to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # ASCII
 
 
-def _plain(row: AnyRow) -> list[Any]:
-    """The record's values, the structured ones as JSON text."""
-    shape = _SHAPES[type(row)]
-    found = list(shape.values(row))
+def _plain(cls: type[AnyRow], values: Sequence[Any]) -> list[Any]:
+    """A record's values, the structured ones as JSON text."""
+    shape, found = _SHAPES[cls], list(values)
     for i in shape.floats:  # an int would come back as a float, and hash differently
         found[i] = None if found[i] is None else float(found[i])
     for i in shape.structured:
@@ -211,33 +215,38 @@ def _plain(row: AnyRow) -> list[Any]:
                 value = value.to_dict()
             elif type(value) is ErrorInfo:
                 value = dataclasses.asdict(value)
-            found[i] = _to_json(value)
+            found[i] = "[]" if value == () else _to_json(value)
     return found
 
 
-def row_values(row: AnyRow) -> list[Any]:
-    """The columns of a record, in table order."""
-    found = _plain(row)
-    if type(row) is RunRow:
-        found.append(_tip_hash(row.id, found))
-    return [storable(value) for value in found]
+def sealed(row: Row, *, after: str | None = None, **changes: Any) -> tuple[Row, list[Any]]:
+    """A record with its `row_hash` set, and its columns in table order.
+
+    Args:
+        after: of a step, the chain hash of the one before it.
+        changes: fields to change first.
+    """
+    cls = type(row)
+    shape = _SHAPES[cls]
+    values = list(shape.values(row))
+    for name, value in changes.items():
+        values[shape.index[name]] = value
+    plain = _plain(cls, values)
+    seals = {"row_hash": _row_hash(cls, plain)}
+    if after is not None:
+        seals["chain"] = _chained(after, seals["row_hash"])
+    for name, value in seals.items():
+        values[shape.index[name]] = plain[shape.index[name]] = value
+    if cls is RunRow:
+        plain.append(_tip_hash(plain[0], plain))
+    return cls(*values), list(map(storable, plain))
 
 
 def tip_values(run: RunRow) -> list[Any]:
     """The columns `TIP_COLUMNS` of a run."""
-    found = _plain(run)
+    found = _plain(RunRow, _SHAPES[RunRow].values(run))
     tip = [found[i] for i in _SHAPES[RunRow].tip]
     return [*map(storable, tip), _tip_hash(run.id, found)]
-
-
-def seal(row: Row) -> Row:
-    """The same record with its `row_hash` set."""
-    return dataclasses.replace(row, row_hash=row_hash(row))
-
-
-def row_hash(row: AnyRow) -> str:
-    """SHA-256 over every column that never changes, the hash itself and the chain apart."""
-    return _row_hash(type(row), _plain(row))
 
 
 def _row_hash(cls: type[AnyRow], plain: list[Any]) -> str:
@@ -264,7 +273,7 @@ def read_row(cls: type[Row], stored: Sequence[Any]) -> Row:
         tip_hash = plain.pop() if cls is RunRow else None
         for i in shape.flags:
             plain[i] = {0: False, 1: True}[plain[i]]
-        intact = plain[shape.row_hash] == _row_hash(cls, plain)
+        intact = plain[shape.index["row_hash"]] == _row_hash(cls, plain)
         if cls is RunRow:
             intact = intact and tip_hash == _tip_hash(plain[0], plain)
         for i in shape.structured:
@@ -290,7 +299,11 @@ def _corrupt(cls: type[AnyRow], stored: Sequence[Any]) -> StoreCorruptError:
 
 def chain_hash(previous: str, row: StepRow) -> str:
     """The hash of a trajectory up to and including *row*."""
-    return hashlib.sha256(f"{previous}:{row.row_hash}".encode()).hexdigest()
+    return _chained(previous, row.row_hash)
+
+
+def _chained(previous: str, row_hash: str) -> str:
+    return hashlib.sha256(f"{previous}:{row_hash}".encode()).hexdigest()
 
 
 def root_hash(run: RunRow, last_chain: str, parent_end: str | None) -> str:

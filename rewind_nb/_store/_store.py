@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-import sqlalchemy as sa
-
 from rewind_nb import _codec
-from rewind_nb._model import RunRow
-from rewind_nb._store import _read
+from rewind_nb._model import ExperimentRow, RunRow
+from rewind_nb._store import _experiments, _read
 from rewind_nb._store._batch import Batch
 from rewind_nb._store._contents import Content, Recent, read_content
-from rewind_nb._store._engine import Database, raw
+from rewind_nb._store._engine import Database
 from rewind_nb._store._file import MEMORY, find_path
 from rewind_nb._store._ledger import check_runs
+from rewind_nb._store._resolve import missing, one_of
 from rewind_nb._store._verify import VerifyReport, verify_store
 from rewind_nb._store._writer import Writer
-from rewind_nb.errors import (
-    AmbiguousIdError,
-    RunNotFoundError,
-    StoreCorruptError,
-    StoreReadOnlyError,
-    did_you_mean,
-)
+from rewind_nb.errors import StoreCorruptError, StoreNotFoundError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
     from rewind_nb._run import Run
+    from rewind_nb.experiments import Experiment
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,10 +65,11 @@ class Store:
     ) -> None:
         self.path = None if path == MEMORY else find_path() if path is None else Path(path)
         self.read_only = read_only
+        self.awaited = False  # a Rewind is to record into it: until then there is nothing in it
         self._database = Database(self.path, read_only=read_only)
         self._writer = Writer(self._database)
         self._recent = Recent()
-        self._close = weakref.finalize(self, self._writer.close)  # when it is forgotten, too
+        self._forgotten = weakref.finalize(self, self._writer.abandon)
 
     def close(self) -> None:
         """Commit what waits and close every connection.
@@ -83,7 +79,8 @@ class Store:
         Raises:
             StoreError: something could not be committed, and nobody was told.
         """
-        self._close()
+        if self._forgotten.detach() is not None:
+            self._writer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -122,15 +119,17 @@ class Store:
         return self.path is None or self.path.exists()
 
     def read(
-        self, query: Callable[Concatenate[sa.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         """Run one of the queries of `_read` on a connection that sees a single moment.
 
         Raises:
             StoreNotFoundError: nothing was recorded there yet.
         """
-        with self._database.reading() as connection:
-            return query(connection, *args, **kwargs)
+        return self._database.read(query, *args, **kwargs)
 
     def content(self, digest: str) -> Content:
         """A stored value's encoding, its hash checked.
@@ -156,27 +155,12 @@ class Store:
             AmbiguousIdError: there are several; the message lists them.
             StoreCorruptError: there is none, and a run that was recorded is missing.
         """
-        if not isinstance(id_prefix, str):
-            raise RunNotFoundError(
-                f"A run is found by its id or the start of it, a str; got {id_prefix!r}."
-            )
         self._writer.settle()
-        ids = self.read(_read.run_ids, id_prefix)
-        if id_prefix in ids or len(ids) == 1:
-            return id_prefix if id_prefix in ids else ids[0]
-        if not ids:
-            self.read(lambda connection: check_runs(raw(connection)))
-            near = did_you_mean(id_prefix, reversed(self.read(_read.run_ids)))
-            raise RunNotFoundError(
-                f"No run with the id {id_prefix!r} in {self!r}. {near}", run_id=id_prefix
-            )
-        shown = ", ".join(ids[:10])
-        raise AmbiguousIdError(
-            f"{id_prefix!r} matches {len(ids)} runs: {shown}{', ...' if len(ids) > 10 else ''}. "
-            "Give more of the id.",
-            run_id=id_prefix,
-            matches=ids,
-        )
+        found = one_of("run", id_prefix, lambda lo: self.read(_read.run_ids, lo))
+        if found is None:
+            self.read(check_runs)
+            raise missing(self, "run", id_prefix, self.read(_read.run_ids))
+        return found
 
     def row(self, id_prefix: str) -> RunRow:
         """The row of a run."""
@@ -185,12 +169,29 @@ class Store:
         return found
 
     def runs(self, *, experiments: bool = False) -> list[Run]:
-        """Every run, oldest first; an experiment's probes only when asked for."""
+        """Every run, oldest first; an experiment's probes only when asked for.
+
+        Raises:
+            StoreNotFoundError: there is no file, and no Rewind that is to make it.
+        """
         from rewind_nb._run import Run
 
-        self._writer.settle()
-        rows = self.read(_read.run_rows, experiments=experiments)
+        rows = self._listed(_read.run_rows, experiments=experiments)
         return [Run(self, row) for row in rows]
+
+    def _listed(
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, P], list[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> list[T]:
+        self._writer.settle()
+        try:
+            return self.read(query, *args, **kwargs)
+        except StoreNotFoundError:
+            if self.awaited:
+                return []
+            raise
 
     def run(self, id_prefix: str) -> Run:
         """One run, by its id or the start of it.
@@ -202,6 +203,41 @@ class Store:
         from rewind_nb._run import Run
 
         return Run(self, self.row(id_prefix))
+
+    # -- experiments ------------------------------------------------------------------
+
+    def experiments(self) -> list[Experiment]:
+        """Every experiment, oldest first."""
+        from rewind_nb.experiments import reopened
+
+        return [reopened(self, row) for row in self._listed(_experiments.experiment_rows)]
+
+    def experiment(self, id_prefix: str) -> Experiment:
+        """One experiment, by its id or the start of it: a `Grid`, a `Sweep`, ...
+
+        Raises:
+            ExperimentNotFoundError: there is none; the message lists the nearest.
+            AmbiguousIdError: there are several; the message lists them.
+        """
+        from rewind_nb.experiments import reopened
+
+        return reopened(self, self.experiment_row(id_prefix))
+
+    def experiment_row(self, id_prefix: str) -> ExperimentRow:
+        """The row of an experiment."""
+        self._writer.settle()
+        ids = _experiments.experiment_ids
+        found = one_of("experiment", id_prefix, lambda lo: self.read(ids, lo))
+        row = None if found is None else self.read(_experiments.experiment_row, found)
+        if row is None:
+            raise missing(self, "experiment", id_prefix, self.read(ids))
+        return row
+
+    def experiments_df(self) -> pd.DataFrame:
+        """One row per experiment; columns in `_experiment_frames.EXPERIMENT_COLUMNS`."""
+        from rewind_nb import _experiment_frames
+
+        return _experiment_frames.experiments_df(self.experiments())
 
     # -- views ------------------------------------------------------------------------
 

@@ -8,20 +8,18 @@ row is missing. Damage is collected, never raised: a report on a damaged store i
 from __future__ import annotations
 
 import functools
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from rewind_nb._describe import displayed
-from rewind_nb._model import CallRow, RunRow, StepRow
+from rewind_nb._model import CallRow, ExperimentRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._chain import chain_at, tail_end
 from rewind_nb._store._contents import damaged, damaged_blob
-from rewind_nb._store._engine import raw
 from rewind_nb._store._errors import name_error
 from rewind_nb._store._ledger import missing_rows
 from rewind_nb._store._verify_runs import wrong_runs
@@ -30,6 +28,7 @@ from rewind_nb.errors import StoreCorruptError, StoreFullError, StoreReadOnlyErr
 
 __all__ = ["VerifyReport", "chain_at", "tail_end", "verify_store"]
 
+SCOPE = re.compile(r"[0-9a-f]{64}")
 Checks = Iterator[str | None]  # for each thing there is, what is wrong with it
 
 
@@ -68,7 +67,7 @@ class VerifyReport:
         return displayed(f"VerifyReport({found}; checked {counts})")
 
 
-def verify_store(connection: sa.Connection, path: Path | None = None) -> VerifyReport:
+def verify_store(connection: sqlite3.Connection, path: Path | None = None) -> VerifyReport:
     """Check SQLite's own structure, every row, value and blob, every chain and root.
 
     Args:
@@ -77,21 +76,20 @@ def verify_store(connection: sa.Connection, path: Path | None = None) -> VerifyR
     Raises:
         StoreError: it cannot be read here and now, which says nothing of what is in it.
     """
-    opened = raw(connection)
     seen = _Seen()
     problems: list[str] = []
     count = functools.partial(_count, problems, path)
-    count(_pages(opened))
-    count(_tables(opened))
+    count(_pages(connection))
+    count(_tables(connection))
     checked = {
-        "rows": count(seen.rows(opened)),
-        "values": count(seen.values(opened)),
-        "blobs": count(seen.blobs(opened)),
+        "rows": count(seen.rows(connection)),
+        "values": count(seen.values(connection)),
+        "blobs": count(seen.blobs(connection)),
         "runs": count(wrong_runs(connection)),
     }
     count(seen.references())
-    count(seen.answers(opened))
-    count(missing_rows(opened))
+    count(seen.answers(connection))
+    count(missing_rows(connection))
     return VerifyReport(checked, tuple(dict.fromkeys(problems)))
 
 
@@ -156,6 +154,9 @@ class _Seen:
             inputs = [digest for call in row.halts for _, digest in call.get("inputs", ())]
             self._want(f"Run {row.id}", row.graph, row.overrides, *_hashes(row.state), *inputs)
             return
+        if isinstance(row, ExperimentRow):
+            self._want(f"Experiment {row.id}", row.spec, row.result)
+            return
         step = (row.run_id, row.path, row.seq, row.attempt)
         name = f"Step {row.seq} of run {row.run_id}"
         if isinstance(row, StepRow):
@@ -219,7 +220,9 @@ class _Seen:
         if offer is None:
             return False
         home, branch, *answers = offer
-        return home == table and answers == identity and place == f"{at}{branch}"
+        scope = place.removeprefix(f"{at}{branch}")  # what a tool's object and globals were
+        here = place.startswith(f"{at}{branch}") and (not scope or bool(SCOPE.fullmatch(scope)))
+        return home == table and answers == identity and here
 
 
 def _hashes(*pairs: Iterable[tuple[str, str | None]]) -> Iterator[str | None]:

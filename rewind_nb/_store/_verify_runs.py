@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-
-import sqlalchemy as sa
 
 from rewind_nb._model import RunRow, StepRow
 from rewind_nb._store import _read
@@ -14,7 +13,7 @@ from rewind_nb._store._verify_tasks import wrong_tasks
 from rewind_nb.errors import StoreCorruptError
 
 
-def wrong_runs(connection: sa.Connection) -> Iterator[str | None]:
+def wrong_runs(connection: sqlite3.Connection) -> Iterator[str | None]:
     """For every run there is, what is wrong with it."""
     for run_id in _read.run_ids(connection):
         try:
@@ -24,7 +23,7 @@ def wrong_runs(connection: sa.Connection) -> Iterator[str | None]:
             yield str(error) if run_id in str(error) else f"Run {run_id}: {error}"
 
 
-def _problem(connection: sa.Connection, run: RunRow) -> str | None:
+def _problem(connection: sqlite3.Connection, run: RunRow) -> str | None:
     if run.parent is not None and _read.run_row(connection, run.parent) is None:
         return f"Run {run.id} is a fork of {run.parent}, which is missing."
     attempts = _read.step_rows(connection, run.id, 0, 1 << 62, every_attempt=True)
@@ -45,7 +44,7 @@ def _problem(connection: sa.Connection, run: RunRow) -> str | None:
     return None
 
 
-def _unbroken(connection: sa.Connection, run: RunRow, attempts: list[StepRow]) -> str | None:
+def _unbroken(connection: sqlite3.Connection, run: RunRow, attempts: list[StepRow]) -> str | None:
     """Whether the steps follow each other without a gap, each building on those before."""
     chain = chain_before(connection, run)
     seq, attempt, complete = run.at - 1, 0, True
@@ -64,7 +63,7 @@ def _unbroken(connection: sa.Connection, run: RunRow, attempts: list[StepRow]) -
     return None
 
 
-def _counted(connection: sa.Connection, attempts: list[StepRow]) -> str | None:
+def _counted(connection: sqlite3.Connection, attempts: list[StepRow]) -> str | None:
     """Whether each step has the calls it counted."""
     for row in attempts:
         _read.call_rows(connection, (row.run_id, row.path, row.seq, row.attempt))

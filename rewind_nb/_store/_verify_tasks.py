@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+import sqlite3
 
 from rewind_nb._lane import Lane, task_path
 from rewind_nb._model import StepRow
@@ -12,7 +12,7 @@ from rewind_nb._store._schema import chain_hash
 Lanes = dict[tuple[int, str], list[StepRow]]  # attempt and path -> steps
 
 
-def wrong_tasks(connection: sa.Connection, run_id: str, attempts: list[StepRow]) -> str | None:
+def wrong_tasks(connection: sqlite3.Connection, run_id: str, attempts: list[StepRow]) -> str | None:
     """What is wrong with the tasks of a run's own steps.
 
     Args:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 from rewind_nb._store._engine import Database
 from rewind_nb._store._errors import closed, name_error
 from rewind_nb._store._transaction import transaction
-from rewind_nb.errors import RewindError, RunBusyError
+from rewind_nb.errors import RewindError, RunBusyError, StoreMovedError
 
 WRITER = "rewind-writer"  # what the threads that commit are called
 LAZY_COMMIT_S = 0.05  # how long a batch that nobody waits for may stay in memory
@@ -73,6 +74,11 @@ class Commit(Future[None]):
         if self.done() or threading.current_thread().name != WRITER:
             super().result(timeout)
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What kept it from being committed, as far as that is known; this is no look at it."""
+        return super().exception() if self.done() else None
+
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait until it is committed, and return what kept it from that."""
         self.looked_at = True
@@ -106,6 +112,7 @@ class Writer:
         self._stuck = False
         self._closed = False
         self._failed: list[Commit] = []  # and nobody may have looked
+        self._told_moved = False  # that the file is gone; then all else is, and goes without saying
         self._thread: threading.Thread | None = None
         self._raw: sqlite3.Connection | None = None
 
@@ -122,7 +129,7 @@ class Writer:
             StoreMovedError: its file is gone.
             StoreError: a batch that nobody looked after could not be committed.
         """
-        self._database.check()
+        self._check()
         item = Waiting(statements, durable, not wake, Commit())
         with self._wake:
             self._raise_unseen()
@@ -147,7 +154,7 @@ class Writer:
             waits = bool(self._waiting) or self._busy
         if waits:
             self.submit([]).result()
-        self._database.check(to_read=True)
+        self._check(to_read=True)
         with self._wake:
             self._raise_unseen()
 
@@ -172,6 +179,16 @@ class Writer:
         elif self._thread is not threading.current_thread():  # which may collect garbage
             self._thread.join()
         self._raise_unseen()
+
+    def abandon(self) -> None:
+        """`close` for a store that was forgotten, or for the end of the process.
+
+        Nobody is there to catch what nobody was told: it is one line on stderr.
+        """
+        try:
+            self.close()
+        except RewindError as error:
+            print(f"rewind_nb: {error}", file=sys.stderr)  # noqa: T201
 
     # -- the thread -------------------------------------------------------------------------
 
@@ -221,11 +238,20 @@ class Writer:
             self._failed.append(commit)
         commit.set_exception(error if known else name_error(error, self._database.path))
 
+    def _check(self, *, to_read: bool = False) -> None:
+        try:
+            self._database.check(to_read=to_read)
+        except StoreMovedError:
+            self._told_moved = True
+            raise
+
     def _raise_unseen(self) -> None:
         failed, self._failed = self._failed, []
         for commit in failed:
-            if not commit.looked_at:
+            moved = isinstance(commit.failure, StoreMovedError)
+            if not commit.looked_at and not (moved and self._told_moved):
                 commit.result()
+            self._told_moved = self._told_moved or moved
 
     def _transaction(self, group: list[Waiting]) -> dict[Commit, Exception]:
         """Commit a group; the batches that had to be left out, with what is wrong with each."""

@@ -20,7 +20,7 @@ from rewind_nb._text._shown import WIDTH, cell, page
 from rewind_nb.demo import default_model, travel
 from rewind_nb.demo.story import Story
 
-NOTEBOOK = Path("notebooks") / "02_isolation.ipynb"
+NOTEBOOK = Path("notebooks") / "04_isolation.ipynb"
 NODE = "weigh_weather"
 CHANGE = {"outlook.wet_days": 0.58}  # what December has; October has 0.4
 NO_ROOM = {"code": "none", "total": 0.0}

@@ -14,11 +14,11 @@ the time of the longest unchanged fork goes::
 
 import cProfile
 import pstats
+import sqlite3
 import sys
 import time
 from collections import Counter
 
-import sqlalchemy as sa
 from burr.core import Application, ApplicationBuilder, State, action, expr
 
 from rewind_nb import Rewind, Run, Store
@@ -46,10 +46,12 @@ def counting_app(steps: int) -> Application:
 def rows(store: Store) -> Counter[str]:
     """How many rows each table holds."""
 
-    def count(connection: sa.Connection) -> Counter[str]:
-        named = sa.text("SELECT name FROM sqlite_master WHERE type = 'table'")
-        tables = list(connection.scalars(named))
-        return Counter({t: connection.scalar(sa.text(f"SELECT count(*) FROM {t}")) for t in tables})
+    def count(connection: sqlite3.Connection) -> Counter[str]:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        ).fetchall()
+        counted = (connection.execute(f"SELECT '{t}', count(*) FROM {t}") for (t,) in tables)
+        return Counter(dict(found.fetchone() for found in counted))
 
     store.flush()
     return store.read(count)

@@ -1,0 +1,87 @@
+"""What one run of an experiment came to, read from its own steps only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rewind_nb._cost import Cost
+from rewind_nb._label import label
+from rewind_nb._model import StepRow
+from rewind_nb._run import Run
+from rewind_nb._steps import sum_usage
+from rewind_nb._store import _read_tasks
+
+TAKEN_OVER = ("reused", "inherited")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a fork did and cost, and where it first parts from its parent.
+
+    Attributes:
+        executed: steps of the run itself that ran, the ones an override supplied apart.
+        reused: that were taken over from the parent instead, those it converged to included.
+        tokens: that it paid for; None where a provider did not say.
+        divergence: the first step that is not the parent's, such as ``step 3 'critique'``.
+    """
+
+    executed: int
+    reused: int
+    live_calls: int
+    played_calls: int
+    tokens: int | None
+    cost: Cost
+    divergence: str | None
+
+
+class FactsOf:
+    """Looks at the runs of one experiment that have the same parent."""
+
+    def __init__(self, parent: Run) -> None:
+        self.parent = parent
+        self._hashes: dict[tuple[str, int], str | None] | None = None
+
+    def __call__(self, run: Run) -> Facts:
+        """The facts of one run."""
+        rows = run.store.read(_read_tasks.every_step, run.id)
+        last: dict[int, StepRow] = {row.seq: row for row in rows if not row.path}
+        own = [last[seq] for seq in sorted(last)]
+        taken = sum(row.source in TAKEN_OVER for row in own)
+        supplied = sum(row.source == "override" for row in own)
+        is_fork = run.kind == "fork"
+        after = 0 if not is_fork else len(run) - run._row.at - len(own)  # noqa: SLF001
+        usage = sum_usage(row.usage for row in rows)
+        return Facts(
+            executed=len(own) - taken - supplied,
+            reused=taken + max(after, 0),
+            live_calls=sum(row.live_calls for row in rows),
+            played_calls=sum(row.played_calls for row in rows),
+            tokens=None if usage is None else usage.total_tokens,
+            cost=run.cost,
+            divergence=self._parting(own) if is_fork and run.id != self.parent.id else None,
+        )
+
+    def _parting(self, own: list[StepRow]) -> str | None:
+        for row in own:
+            if row.source in TAKEN_OVER:
+                continue
+            if row.hash != self._recorded.get((row.action, row.visit)):
+                return label(row.seq, row.action, row.visit, "")
+        return None
+
+    @property
+    def _recorded(self) -> dict[tuple[str, int], str | None]:
+        if self._hashes is None:
+            steps = self.parent.steps
+            self._hashes = {(step.action, step.visit): step.hash for step in steps}
+        return self._hashes
+
+
+def why_not_ended(run: Run | None) -> str | None:
+    """Why a run did not come to its end, in words."""
+    if run is None or run.status != "failed":
+        return None
+    last = run.steps[-1] if len(run) else None
+    if last is not None and last.error is not None:
+        return f"{last.error.type.rpartition('.')[2]}: {last.error.message}"
+    return run.note or run.status
