@@ -190,7 +190,7 @@ class Causes:
     def _who(self, origin: Origin) -> str:
         """The step that passed something on."""
         step = _step(self.pairs[origin.pair].shown)
-        if origin.begins:
+        if origin.begins and origin.pair in self.origins.nesting.tasks:
             return f"override of {step}"
         return step if self.pairs[origin.pair].after else f"removed {step}"
 

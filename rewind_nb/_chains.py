@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from rewind_nb._changes import Pair
+from rewind_nb._changes import STEP, Pair
 from rewind_nb._describe import displayed
 from rewind_nb._label import address, label
 from rewind_nb._origins import Origins
@@ -87,12 +87,14 @@ class Chains:
         self.origins = origins
         self._begins = begins
         self._to: list[list[_Chain | None]] = []  # by position, as far as they are known
-        self._by_reads: dict[int, list[_Chain]] = {}  # where only one side took it
+        self._by_way: dict[int, list[_Chain]] = {}  # where only one side took it
+        self._by_reads: dict[int, list[_Chain]] = {}  # likewise
 
     def to(self, n: int, path: str) -> list[tuple[Link, ...]]:
-        """Those that end at a field of a pair."""
+        """Those that end at a field of a pair; at a step that only one side took, why it did."""
         self._until(n)
-        return self._ended(self._to[n], n, path)
+        chains = self._by_way[n] or [None] if path == STEP else self._to[n]
+        return self._ended(chains, n, path)
 
     def on(self, n: int, path: str) -> list[tuple[Link, ...]]:
         """Those that end at the way on from a pair, through what its conditions read."""
@@ -112,10 +114,10 @@ class Chains:
     def _until(self, n: int) -> None:
         for m in range(len(self._to), n + 1):
             ways, reads = self.origins.way_to(m), self.origins.of(m)
-            read = self._from((o for o in reads if o not in ways), m)
+            way, read = self._from(ways), self._from((o for o in reads if o not in ways), m)
             if None in self.pairs[m]:
-                self._by_reads[m] = read[:MAX_CHAINS]
-            found = sorted([*self._from(ways), *read], key=_length)
+                self._by_way[m], self._by_reads[m] = way[:MAX_CHAINS], read[:MAX_CHAINS]
+            found = sorted([*way, *read], key=_length)
             starts = [None] if not found or self._begins(m) else []
             self._to.append([*starts, *found][:MAX_CHAINS])
 

@@ -179,15 +179,16 @@ class Explanation:
         traced = self._traces.differences(path, key, spot)
         grouped = _grouped(traced)
         for changer, kinds in islice(grouped.items(), MAX_CHANGERS):
-            fields = [_fields(join("", key), kind, deltas) for kind, deltas in kinds.items()]
+            fields = [
+                _fields(join("", key), kind, deltas, traced.more) for kind, deltas in kinds.items()
+            ]
             who = self._who(changer)
             whole += [f"{words}{who}" for words in fields if words.startswith(WHOLE)]
             inner = [words for words in fields if not words.startswith(WHOLE)]
             parts += [f"{' and '.join(inner)}{who}"] if inner else []
         if (more := len(grouped) - MAX_CHANGERS) > 0:
-            parts.append(f"others by {plural(more, 'more step')}")
-        if traced.more:
-            parts.append("and more")
+            count = "more steps" if traced.more else plural(more, "more step")
+            parts.append(f"others by {count}")
         said = [*whole, *([f"in which {', '.join(parts)}"] if parts else [])]
         return f"`{key}`, {' and '.join(said) or 'which changed'}"
 
@@ -234,13 +235,18 @@ def _grouped(traced: Traced) -> dict[Changer | None, Kinds]:
     return groups
 
 
-def _fields(top: str, kind: str, deltas: list[Delta]) -> str:
-    """The fields of a key that became something, as ``which was changed`` for all of it."""
+def _fields(top: str, kind: str, deltas: list[Delta], uncounted: bool) -> str:
+    """The fields of a key that became something, as ``which was changed`` for all of it.
+
+    Args:
+        uncounted: whether there may be others.
+    """
     fields = [delta.path[len(top) :].removeprefix(".") for delta in deltas]
     if fields == [""]:
         return f"{WHOLE}{_BECAME[kind]}"
     more = len(fields) - MAX_FIELDS
-    named = _reasons.quoted(fields[:MAX_FIELDS]) + (f" and {more} more" if more > 0 else "")
+    count = "" if uncounted else f"{more} "
+    named = _reasons.quoted(fields[:MAX_FIELDS]) + (f" and {count}more" if more > 0 else "")
     return f"{named} {'was' if len(fields) == 1 else 'were'} {_BECAME[kind]}"
 
 

@@ -196,9 +196,9 @@ class Origins:
         keys = (held.keys_at(end) for held, end in zip(self.both.held[lane], ends, strict=True))
         found: dict[int, str] = {}
         for key in dict.fromkeys([k for side in reversed([*keys]) for k in side]):
-            ours, theirs = self.both.holds(lane, key, ends)
+            held = self.both.holds(lane, key, ends)
             changers = self.readings.changers(lane, key, positions[-1] + 1, ends)[0]
-            for changer in changers if ours != theirs else ():
+            for changer in changers if held[0] != held[1] else ():
                 found.setdefault(changer.pair, key)
         return found
 

@@ -334,7 +334,8 @@ def test_an_answer_that_cannot_be_read_is_not_tried(store):
     app = ApplicationBuilder().with_actions(hear).with_entrypoint("hear").build()
     with FakeProvider(completion(choices=[])) as provider:
         rw = Rewind(app, store=store)
-        found = rw.ablate(rw.run(inputs={"url": provider.base_url}), "heard == 200", facts=["hear"])
+        run = rw.run(inputs={"url": provider.base_url})
+        found = rw.ablate(run, "heard == 200", facts=["hear"], how=lambda _: ["x"])
 
     (fact,) = found.facts
     assert (fact.address, fact.conclusion) == ("hear:1 model 0", "not tried")

@@ -236,19 +236,50 @@ def test_a_played_back_step_is_not_live_and_its_tapes_say_where_they_come_from(s
     assert rw.fork(fork, 0, reuse="none")[0].calls[0].replayed_from == f"{run.id}/0.0/0"
 
 
-def test_what_a_step_reads_does_not_make_it_live_where_its_calls_were_played_back(store):
+READS = {
+    "clock": lambda: time.time(),
+    "chance": lambda: random.random(),
+    "entropy": lambda: uuid.uuid4(),
+}
+
+
+@pytest.mark.parametrize("kind", READS)
+def test_a_step_that_read_anew_is_live_whatever_else_was_played_back(store, kind):
     @tool
     def find() -> int:
         return 7
 
-    rw, run = recorded(store, lambda: (find(), time.time() > 0))
+    rw, run = recorded(store, lambda: (find(), READS[kind]() != 0))
 
-    again = rw.run()
+    again, fork = rw.run(), rw.fork(run, 0, reuse="none")
 
-    assert [(c.name, c.source) for c in again[0].calls if c.kind == "clock"] == [
-        ("time.time", "live")
-    ]
-    assert again[0].source == "tool-cache"
+    assert [c.source for c in again[0].calls] == ["tool-cache", "live"]
+    assert again[0].source == "live"
+    assert [c.source for c in fork[0].calls] == ["tool-cache", "cache"]
+    assert fork[0].source == "tool-cache"
+
+
+@pytest.mark.parametrize("tools", [0, 1])
+def test_a_read_past_the_recorded_end_makes_its_tape_and_the_step_live(store, tools):
+    wanted = types.SimpleNamespace(n=1)
+
+    @tool
+    def find() -> int:
+        return 7
+
+    rw, run = recorded(
+        store,
+        lambda: [find() for _ in range(tools)] + [random.random() for _ in range(wanted.n)],
+    )
+    wanted.n = 2
+
+    fork = rw.fork(run, 0, reuse="none")
+    wanted.n = 1
+    fewer = rw.fork(fork, 0, reuse="none")
+
+    assert fork[0].calls[-1].source == fork[0].source == "live"
+    assert fork[0].calls[-1].replayed_from == f"{run.id}/0.0/{tools}"
+    assert fewer[0].source == ("tool-cache" if tools else "cache")
 
 
 def test_past_the_recorded_end_a_fork_reads_live(store):

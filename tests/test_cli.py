@@ -608,7 +608,9 @@ def test_every_command_has_an_example_and_debug_in_its_help(rewind):
         assert f"Example: rewind {name}" in out, name
         assert "--debug" in out
         assert all(p.help for p in command.params if isinstance(p, click.Option)), name
-    assert set(cli.main.commands) == {"demo", "verify", "runs", "show", "diff", "doctor"}
+    assert set(cli.main.commands) == {
+        *("demo", "verify", "runs", "show", "diff", "doctor", "regress"),
+    }
 
 
 def test_the_version_is_that_of_the_package(rewind):

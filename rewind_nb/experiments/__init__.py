@@ -12,6 +12,9 @@ The modules, from the ground up:
     _facts          what one run came to
     _jobs, _kinds   an experiment between being asked for and being over
     _verbs          what the methods of a Rewind have in common
+    _probes         forks that one check judges, as `bisect` and `ablate` make them
+    _perturb, _said, _recorded_facts, _attempts
+                    the facts a run was given, and what `ablate` tries instead of each
     _grid, ...      a value per experiment; _grids, ... how it is made, and the method
 """
 
