@@ -349,7 +349,7 @@ def test_an_override_nothing_consumed_fails_the_fork_and_says_what_was_spent(pro
     calls["n"] = 1
     with pytest.raises(OverrideNotConsumedError) as caught:
         rw.fork(run, 0, prompt="x", call=1, allow_code_change=True)
-    assert any("0 live call" in note for note in caught.value.__notes__)
+    assert "Spent before this was known: 0 live calls, tokens: 0." in caught.value.__notes__
     assert rw.last_run.status == "failed"
     assert rw.replay(rw.last_run).ok
 

@@ -132,8 +132,8 @@ def test_comments_layout_and_unrelated_code_do_not_count(lab, text):
         (BASE.replace("RATE = 3", "RATE = 4"), HELPERS, DEEPER, "global RATE changed 3 -> 4"),
         (BASE.replace("RATE = 3", "RATE = 3.0"), HELPERS, DEEPER, "global RATE changed 3 -> 3.0"),
         (BASE.replace("RATE = 3", "RATE = True"), HELPERS, DEEPER, "global RATE changed 3 -> True"),
-        (BASE, HELPERS.replace("(x)\n", "(x) or None\n"), DEEPER, "helper helpers.clean changed"),
-        (BASE, HELPERS, DEEPER.replace("x + 1", "x + 2"), "helper deeper.strip changed"),
+        (BASE, HELPERS.replace("(x)\n", "(x) or None\n"), DEEPER, "function helpers.clean changed"),
+        (BASE, HELPERS, DEEPER.replace("x + 1", "x + 2"), "function deeper.strip changed"),
     ],
     ids=["body", "default", "keyword", "constant", "type", "bool", "helper", "two-deep"],
 )
@@ -147,8 +147,8 @@ def test_a_change_of_what_the_code_does_counts_and_is_named(lab, text, helpers, 
 def test_a_helper_or_class_that_is_new_or_gone_is_named_with_what_refers_to_it(lab):
     before = lab(BASE, helpers=HELPERS, deeper=DEEPER)
     after = lab(BASE, helpers="def clean(x): return x", deeper=DEEPER)
-    assert said(before, after) == "helper helpers.clean changed; helper deeper.strip is gone"
-    assert said(after, before) == "helper helpers.clean changed; helper deeper.strip is new"
+    assert said(before, after) == "function helpers.clean changed; function deeper.strip is gone"
+    assert said(after, before) == "function helpers.clean changed; function deeper.strip is new"
 
 
 def test_what_a_class_or_an_object_of_another_type_changed_is_named(lab):
@@ -162,7 +162,7 @@ def test_what_a_class_or_an_object_of_another_type_changed_is_named(lab):
     """
     before = lab(text)
     assert said(before, lab(text.replace("5", "6"))) == "class Limits.most changed 5 -> 6"
-    assert said(before, lab(text.replace("<", ">"))) == "helper Limits.holds changed"
+    assert said(before, lab(text.replace("<", ">"))) == "function Limits.holds changed"
     assert said(before, lab(text.replace("class Limits", "class Limits(dict)"))) == (
         "class Limits changed"
     )
@@ -193,7 +193,7 @@ def test_a_function_that_nobody_calls_does_not_count(lab):
 def test_the_change_is_explained_by_the_name_of_what_changed(lab):
     before = lab(BASE, helpers=HELPERS, deeper=DEEPER)
     after = lab(BASE, helpers=HELPERS, deeper=DEEPER.replace("+ 1", "+ 2"))
-    assert said(before, after) == "helper deeper.strip changed"
+    assert said(before, after) == "function deeper.strip changed"
     assert said(before, before) == ""
 
 

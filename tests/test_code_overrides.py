@@ -5,9 +5,11 @@ from collections import Counter
 
 import pytest
 from burr.core import Action, ApplicationBuilder, State, action, default, expr
+from burr.core.parallelism import MapStates, RunnableGraph
 
 from rewind_nb import Rewind, Store
-from rewind_nb.errors import CodeChangedError, OverrideError
+from rewind_nb._run import read_overrides
+from rewind_nb.errors import CodeChangedError, OverrideError, ReplayDivergedError
 
 RAN = Counter()
 
@@ -55,6 +57,11 @@ def build(limit=3, extra=(), **edited):
 def louder(state):
     RAN["louder"] += 1
     return state.update(title=f"{state['n']} COUNTS")
+
+
+@action(reads=["n"], writes=["title"])
+def compose_too(state: State) -> State:
+    return state.update(title=f"{state['n']} too")
 
 
 def leap(state):
@@ -131,6 +138,225 @@ def test_another_rewind_refuses_to_fork_it_without_the_callable(tmp_path):
             other.resume(fork)
         assert other.replay(fork).code_changed == ("compose",)
         assert rw.resume(fork).state["page"].startswith("3 COUNTS")
+
+
+def away(rw):
+    """The runs of a Rewind as another process has them: without the callables it was given."""
+    return Rewind(build(), store=rw.store)
+
+
+def test_code_that_is_not_at_hand_is_named_as_that_and_not_as_an_edit(rw):
+    fork = rw.fork(rw.run(), "compose", action=louder)
+    other = away(rw)
+
+    with pytest.raises(CodeChangedError, match="given as action=, and this Rewind does not") as e:
+        other.fork(fork, "compose")
+    assert "changed" not in str(e.value).replace("code_change", "")
+    assert e.value.actions == ("compose",)
+    proof = other.replay(fork)
+    assert proof.code_lost == ("compose",)
+    said = "this Rewind does not have the action= given for 'compose'"
+    assert said in repr(proof)
+    assert "changed since" not in repr(proof)
+    assert "action= that this Rewind does not have" in proof._repr_html_()
+    with pytest.raises(ReplayDivergedError, match="does not have the action= given for 'compose'"):
+        proof.require()
+    assert rw.replay(fork).require().code_lost == ()
+
+
+@pytest.mark.parametrize("way", ["fork", "rerun"])
+def test_a_fork_that_goes_on_without_its_parents_code_says_so(rw, way):
+    fork = rw.fork(rw.run(), "compose", action=louder)
+    other = away(rw)
+    again = (
+        other.rerun_from(fork)
+        if way == "rerun"
+        else other.fork(fork, "compose", allow_code_change=True)
+    )
+
+    assert again.state["title"] == "3 counts"
+    assert f"not have the action= that run {fork.id} executed" in again.note
+    given = again["compose"].override
+    kinds = [] if given is None else [o.kind for o in read_overrides(again.store, given)]
+    assert "action" not in kinds
+    assert "'compose' executed the application's own code" in again.note
+    assert other.replay(again).require()
+
+
+def test_code_that_is_given_again_is_at_hand(rw):
+    fork = rw.fork(rw.run(), "compose", action=louder)
+    other = away(rw)
+    RAN.clear()
+
+    assert "nothing to execute" in other.fork(fork, "compose", action=louder).note
+    assert not RAN
+    new = other.fork(fork, "compose", action=lambda state: state.update(title="new"))
+    assert new.state["title"] == "new"
+    assert len(new.overrides) == 1
+    assert other.replay(new).require()
+
+
+def test_code_that_the_application_has_by_now_is_not_missing(rw):
+    fork = rw.fork(rw.run(), "compose", action=compose_too)
+    other = Rewind(build(compose=compose_too), store=rw.store)
+
+    again = other.fork(fork, "compose", reuse="none")
+    assert [s.hash for s in again.steps] == [s.hash for s in fork.steps]
+    assert again.note is None
+    assert other.replay(fork).require()
+
+
+def test_after_the_step_with_code_that_is_not_at_hand_a_fork_goes_on(rw):
+    fork = rw.fork(rw.run(), "compose", action=louder)
+
+    again = away(rw).fork(fork, "publish", inputs={"ending": "!"})
+    assert again.state["page"].startswith("3 COUNTS!")
+
+
+# -- inside tasks --------------------------------------------------------------------------
+
+
+@action(reads=["city"], writes=["word"])
+def greet(state: State, mood: str) -> State:
+    RAN["greet"] += 1
+    return state.update(word=f"{mood} {state['city']}")
+
+
+@action(reads=["city"], writes=["word"])
+async def agreet(state: State, mood: str) -> State:
+    RAN["greet"] += 1
+    return state.update(word=f"{mood} {state['city']}")
+
+
+class Greetings(MapStates):
+    reads, writes = ["cities"], ["words"]
+
+    def action(self, state: State, inputs: dict):
+        return RunnableGraph.create(greet.bind(mood="Hello"))
+
+    def states(self, state: State, context, inputs: dict):
+        for city in state["cities"]:
+            yield state.update(city=city)
+
+    def reduce(self, state: State, states) -> State:
+        return state.update(words=[s["word"] for s in states])
+
+
+class AsyncGreetings(Greetings):
+    def is_async(self) -> bool:
+        return True
+
+    def action(self, state: State, inputs: dict):
+        return RunnableGraph.create(agreet.bind(mood="Hello"))
+
+    async def reduce(self, state: State, states) -> State:
+        return state.update(words=[s["word"] async for s in states])
+
+
+@action(reads=["cities"], writes=["words"])
+def spawning(state: State) -> State:
+    words = []
+    for city in state["cities"]:
+        inner = (
+            ApplicationBuilder()
+            .with_actions(greet=greet.bind(mood="Hello"))
+            .with_state(city=city)
+            .with_entrypoint("greet")
+            .build()
+        )
+        words.append(inner.run(halt_after=["greet"])[2]["word"])
+    return state.update(words=words)
+
+
+@action(reads=["words"], writes=["shown"])
+def show(state: State) -> State:
+    return state.update(shown=", ".join(state["words"]))
+
+
+GREETERS = {
+    "tasks": (Greetings, "1"),
+    "async tasks": (AsyncGreetings, "1"),
+    "applications": (lambda: spawning, "app-1"),
+}
+
+
+def greeting_app(kind):
+    return (
+        ApplicationBuilder()
+        .with_actions(all=GREETERS[kind][0](), show=show)
+        .with_transitions(("all", "show"))
+        .with_state(cities=["Bern", "Oslo"])
+        .with_entrypoint("all")
+        .build()
+    )
+
+
+@pytest.fixture(params=GREETERS)
+def greeters(request, store):
+    RAN.clear()
+    rw = Rewind(greeting_app(request.param), store=store)
+    run = rw.run()
+    inside = run["all"].tasks[GREETERS[request.param][1]][0]
+
+    def hei(state, mood):
+        return state.update(word=f"{mood} and hei {state['city']}")
+
+    async def ahei(state, mood):
+        return state.update(word=f"{mood} and hei {state['city']}")
+
+    given = ahei if request.param == "async tasks" else hei
+    return rw, Rewind(greeting_app(request.param), store=store), run, inside, given
+
+
+def test_a_callable_replaces_the_code_of_a_step_inside_a_task(greeters):
+    rw, _, run, inside, hei = greeters
+    RAN.clear()
+    fork = rw.fork(run, inside, action=hei)
+
+    assert fork.state["shown"] == "Hello Bern, Hello and hei Oslo"
+    assert not RAN["greet"]
+    assert [s.address for s in fork.walk() if s.reason == "override"] == [inside.address]
+    assert rw.replay(fork).require()
+    again = rw.fork(fork, "all", reuse="none")
+    assert again.state["shown"] == fork.state["shown"]
+    assert rw.replay(again).require()
+    told = {change.path: change.cause for change in rw.diff(run, fork).changes}
+    assert told["word"].startswith("override")
+
+
+def test_what_cannot_take_a_place_inside_a_task_is_refused_before_anything_executes(greeters):
+    rw, _, run, inside, hei = greeters
+    wrong = action(reads=["city"], writes=["other"])(hei)
+    RAN.clear()
+    for given, said in (
+        (wrong, "writes 'other'"),
+        (agreet if hei.__name__ == "hei" else greet, "async"),
+        (lambda state, subject: state, "async|'subject'"),
+        ("greet", "no function"),
+    ):
+        with pytest.raises(OverrideError, match=said):
+            rw.fork(run, inside, action=given)
+    with pytest.raises(OverrideError, match="pass the Step as `at`"):
+        rw.fork(run, action={"greet": hei})
+    assert not RAN
+    assert len(rw.store.runs()) == 1
+
+
+def test_code_inside_a_task_that_is_not_at_hand_is_said(greeters):
+    rw, other, run, inside, hei = greeters
+    fork = rw.fork(run, inside, action=hei)
+
+    for at in ("all", fork["all"].tasks[inside.path.split("[")[1][:-2]][0]):
+        with pytest.raises(CodeChangedError, match="greet' what was given as action="):
+            other.fork(fork, at)
+    assert other.replay(fork).code_lost == (inside.action,)
+    gone = other.fork(fork, "all", reuse="none", allow_code_change=True)
+    assert gone.state["words"] == run.state["words"]
+    assert f"'{inside.action}' executed the application's own code" in gone.note
+    assert other.fork(fork, "show", reuse="none").state["shown"] == fork.state["shown"]
+
+
+# -- the same code ---------------------------------------------------------------------------
 
 
 def test_a_callable_that_does_the_same_executes_nothing(rw):

@@ -1,19 +1,13 @@
 """The booking agent's model: what it answers follows from the prompt, its sway and its seed."""
 
-import httpx
-
 from rewind_nb.demo import booking
 
 
 def answers(fares, **given):
     """What a new model decides about each fare, asked one after the other."""
     model = booking.BookingModel(**given)
-    decisions = []
-    for fare in fares:
-        body = {"model": "toy", "messages": [{"content": f'Decide: {{"fare": {fare}}}'}]}
-        request = httpx.Request("POST", booking.booking_model().url, json=body)
-        text = model.handle_request(request).json()["choices"][0]["message"]["content"]
-        decisions.append("book" if '"book"' in text else "wait")
+    chat = booking.booking_model(model)
+    decisions = [chat.chat(f'What now? {{"fare": {fare}}}').json()["decision"] for fare in fares]
     assert model.calls == len(fares)
     return decisions
 

@@ -84,6 +84,60 @@ def test_a_fork_refuses_an_effect_with_other_arguments_and_names_them(rw):
     assert rw.replay(rw.last_run).ok
 
 
+def test_a_refused_effect_is_no_live_call(rw):
+    run = rw.run()
+    with pytest.raises(EffectRefusedError):
+        rw.fork(run, "write", state={"tone": "Ahoy"})
+    fork = rw.last_run
+    proof = rw.replay(fork).require()
+
+    for failed in (fork, proof.run):
+        (call,) = failed["deliver"].calls
+        assert (call.source, call.status) == ("refused", "failed")
+        assert failed["deliver"].total_calls == (0, 0)
+        page = failed["deliver"]._repr_html_()
+        assert "0 live calls" in page
+        assert "refused</span>" in page
+    assert fork["deliver"].calls[0].reason == "differs from the parent's call here in: args.text"
+    assert proof.recorded_calls == 0
+    (row,) = rw.store.runs_df().query("id == @fork.id").to_dict("records")
+    assert (row["live_calls"], row["played_calls"]) == (0, 0)
+    assert "0 live calls" in fork._repr_html_()
+
+
+def test_a_step_whose_answers_were_played_back_is_not_live_for_an_effect_refused_in_it(store):
+    SENT.clear()
+
+    @tool
+    def look_up(who):
+        return who.title()
+
+    @action(reads=["who", "text"], writes=["receipt"])
+    def both(state: State) -> State:
+        return state.update(receipt=send(look_up(state["who"]), state["text"])["id"])
+
+    rw = Rewind(mail_app(both), store=store)
+    run = rw.run()
+    with pytest.raises(EffectRefusedError):
+        rw.fork(run, "write", state={"tone": "Ahoy"})
+
+    failed = rw.last_run["deliver"]
+    assert [c.source for c in failed.calls] == ["tool-cache", "refused"]
+    assert failed.source == "tool-cache"
+
+
+def test_a_refusal_is_no_answer_for_a_fork_that_may_fire_it(rw):
+    run = rw.run()
+    with pytest.raises(EffectRefusedError):
+        rw.fork(run, "write", state={"tone": "Ahoy"})
+    refused = rw.last_run
+    name = run["deliver"].calls[0].name
+
+    assert rw.fork(refused, "deliver", effects={name: {"id": 7}}).state["receipt"] == 7
+    assert rw.fork(refused, "deliver", effects="live").state["receipt"] == 2
+    assert SENT[1:] == [("ada", "Ahoy, ada!")]
+
+
 def test_a_fork_fires_effects_where_it_is_told_to(rw):
     run = rw.run()
     fork = rw.fork(run, "write", state={"tone": "Ahoy"}, effects="live")

@@ -996,10 +996,17 @@ def test_an_override_that_nothing_consumed_is_said_not_to_be(store):
         run = rw.run()
         with pytest.raises(OverrideNotConsumedError):
             rw.fork(run, "talk", prompt="three", call=1, cache="refresh")
-    (one,) = rw.last_run.consumed
+    run = rw.last_run
+    (one,) = run.consumed
 
     assert (one.step, one.outcome) == (None, "not consumed")
-    assert "not consumed" in repr(rw.last_run)
+    assert "not consumed" in repr(run)
+    assert "Spent before this was known: 1 live call, tokens: " in run["talk"].error.traceback
+    assert "Spent before this was known: 1 live call" in run["talk"]._repr_html_()
+    tokens = run.usage.total_tokens
+    for shown in (run._repr_html_(), run["talk"]._repr_html_(), run_text(run)):
+        assert "1 live call" in shown
+        assert f"{tokens} tokens" in shown
 
 
 def test_the_override_of_a_step_inside_a_task_is_told_with_its_address(each):

@@ -17,6 +17,7 @@ from burr.core.parallelism import MapStates
 from hypothesis import strategies as st
 from isolation_oracle import SUPPLIED, Oracle, TooLong, converges_at, must_execute
 from pipelines import application, changes, made, pipelines
+from why_oracle import assert_why
 
 from rewind_nb import ChatModel, Rewind
 
@@ -113,6 +114,8 @@ def check_fork(rw, run, oracle, parent, at, change, seen):
     else:
         assert executed == must_execute(parent, wanted, at, override)
         assert fork.converged_at == converges_at(parent, wanted, at, override)
+    for diff in (rw.diff(run, fork), rw.diff(fork, run)):
+        assert_why(diff, run[at].address)
     seen["examples"] += 1
     seen[override[0] if override else "none"] += 1
     seen["reused a step"] += any(step.source == "reused" for step in fork.steps)

@@ -337,7 +337,7 @@ def coded_app():
 @pytest.mark.parametrize(
     ("name", "value", "what"),
     [
-        ("helper", lambda x: x + 2, "helper helper is gone"),
+        ("helper", lambda x: x + 2, "function helper is gone"),
         ("LIMIT", 4, "global LIMIT changed 3 -> 4"),
         ("PROMPT", "Be long.", "global PROMPT changed"),
         ("TABLE", {"a": 2}, "the content of global TABLE differs"),

@@ -34,6 +34,7 @@ from rewind_nb.errors import (
     StepNotFoundError,
     StoreCorruptError,
     StoreFormatError,
+    StoreMovedError,
     StoreNotFoundError,
     StoreVersionError,
 )
@@ -546,6 +547,23 @@ def test_a_store_shows_itself_before_anything_was_recorded_in_it(tmp_path):
     assert repr(rw)
     assert not rw.store.exists
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_a_rewind_is_to_fill_is_empty_before_its_first_run(tmp_path):
+    rw = Rewind(shop(), store=tmp_path / "new.db")
+
+    assert rw.store.runs() == rw.store.experiments() == []
+    for frame in (rw.store.runs_df(), rw.store.steps_df(), rw.store.calls_df()):
+        assert frame.empty
+    assert not rw.store.tree()
+    with pytest.raises(StoreNotFoundError):
+        rw.store.run("r_1")
+    assert list(tmp_path.iterdir()) == []
+    rw.run(halt_after=["pay"], inputs={"item": "cup"})
+    assert len(rw.store.runs()) == 1
+    (tmp_path / "new.db").unlink()
+    with pytest.raises(StoreMovedError):
+        rw.store.runs()
 
 
 def test_the_first_run_creates_the_store_with_its_folder(tmp_path):

@@ -87,7 +87,7 @@ def _table(experiment: Experiment) -> Iterator[Html]:
 def _cell(value: str) -> Child:
     if _NUMBER.fullmatch(value):
         return number(value)
-    return tag("div", text(value, 200), class_="rw-keep" if len(value) < SHORT else None)
+    return tag("div", text(value, 200), class_="rw-keep" if len(value) < SHORT else "rw-why")
 
 
 # -- the heat map -------------------------------------------------------------------------

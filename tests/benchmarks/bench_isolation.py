@@ -2,7 +2,7 @@
 
 A loop of n steps that count, and round away what else they are given::
 
-    unchanged   no override, at the start, in the middle and at the end
+    unchanged   no override, at the start, in the middle and at the end, by position and by name
     converging  an override in the middle of what is rounded away: the step after it executes
 
 Prints milliseconds per fork (the best of several), how much more ten times the steps cost,
@@ -27,16 +27,20 @@ ROUNDS = 7  # and one before them that is not counted
 
 
 def counting_app(steps: int) -> Application:
-    """An application of so many steps, whose state stays small."""
+    """An application of so many steps, the last of them ``end``, whose state stays small."""
 
     @action(reads=["n", "noise"], writes=["n", "noise"])
     def count(state: State) -> State:
         return state.update(n=state["n"] + 1, noise=state["noise"] // 1000)
 
+    @action(reads=["n"], writes=["end"])
+    def end(state: State) -> State:
+        return state.update(end=state["n"])
+
     return (
         ApplicationBuilder()
-        .with_actions(count)
-        .with_transitions(("count", "count", expr(f"n < {steps}")))
+        .with_actions(count, end)
+        .with_transitions(("count", "count", expr(f"n < {steps - 1}")), ("count", "end"))
         .with_state(n=0, noise=0, question="how far?")
         .with_entrypoint("count")
         .build()
@@ -64,6 +68,7 @@ def forks(rw: Rewind, run: Run) -> dict[str, dict]:
         "unchanged, start": {"at": 0},
         "unchanged, middle": {"at": middle},
         "unchanged, end": {"at": len(run) - 1},
+        "unchanged, name": {"at": "end"},
         "converging": {"at": middle, "output": {"noise": 7}},
     }
 
