@@ -41,7 +41,7 @@ from rewind_nb.capture._errors import describe, scrubbed
 from rewind_nb.capture._exchange import DONE
 from rewind_nb.capture._tape import is_tape
 from rewind_nb.capture.http import close_streams
-from rewind_nb.errors import OverrideNotConsumedError, SecretLeakError
+from rewind_nb.errors import OverrideNotConsumedError, RunStoppedError, SecretLeakError
 
 if TYPE_CHECKING:
     from rewind_nb._session import Session
@@ -210,10 +210,14 @@ class OpenStep:
         Raises:
             NotEncodableError: a write or the result cannot be stored exactly.
             OverrideNotConsumedError: nothing used the override of this step.
+            RunStoppedError: a call was refused because the run is stopped, and the action
+                went on without it.
         """
         session, ctx = self.session, self.ctx
         if self.track.cut:
             return self._dropped()
+        if ctx.stopped is not None:
+            raise RunStoppedError(ctx.stopped)
         written = {key: Cell.of(value, key) for key, value in writes.items()}
         for key, cell in self.reader.mutated().items():
             if key not in written and key in cells_after(self.cells, deleted, {}):

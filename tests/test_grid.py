@@ -11,15 +11,16 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import grids
+import httpx
 import pandas as pd
 import pytest
 from burr.core import ApplicationBuilder, State, action
-from fake_provider import Answer
+from fake_provider import Answer, completion
 from grids import LOOKED_UP, answered, app, chat, expected, jittering, negotiating, provider, slowly
 from killed import killed
 
 import rewind_nb
-from rewind_nb import Budget, ChatModel, Rewind, Store
+from rewind_nb import Budget, ChatModel, Rewind, Store, _loops
 from rewind_nb._path import MISSING
 from rewind_nb.errors import (
     ConfigError,
@@ -325,6 +326,93 @@ def test_a_budget_of_calls_is_exact_however_many_run_side_by_side(store, calls):
     assert server.count - asked == 32 - calls
 
 
+@action(reads=["topic"], writes=["found"])
+async def research(state: State, how: str, client: httpx.AsyncClient) -> State:
+    async def ask(n):
+        body = {"model": "toy", "messages": [{"role": "user", "content": f"{state['topic']} {n}"}]}
+        answer = await client.post("/chat/completions", json=body)
+        return answer.json()["choices"][0]["message"]["content"]
+
+    if how == "gathered":
+        found = await asyncio.gather(*map(ask, range(3)))
+    elif how == "swallowed":
+        found = await asyncio.gather(*map(ask, range(3)), return_exceptions=True)
+    else:
+        found = []
+        for n in range(3):
+            try:
+                found.append(await ask(n))
+            except:  # noqa: E722
+                found.append("nothing")
+    return state.update(found=list(map(str, found)))
+
+
+@action(reads=[], writes=["topic"])
+async def choose(state: State) -> State:
+    return state.update(topic="cats")
+
+
+def researching(server, how, kept=0):
+    limits = httpx.Limits(max_keepalive_connections=kept)
+    client = httpx.AsyncClient(base_url=server.base_url, timeout=30, limits=limits)
+    return client, (
+        ApplicationBuilder()
+        .with_actions(choose=choose, research=research.bind(how=how, client=client))
+        .with_transitions(("choose", "research"))
+        .with_entrypoint("choose")
+        .build()
+    )
+
+
+def echoing(seen):
+    return completion(f"about {seen.prompt}")
+
+
+@pytest.mark.parametrize("how", ["gathered", "swallowed", "caught"])
+@pytest.mark.parametrize("calls", [1, 4, 5])
+def test_a_budget_is_exact_for_calls_side_by_side_and_a_step_that_goes_on_without_is_not_complete(
+    store, how, calls
+):
+    async def spend():
+        client, application = researching(server, how)
+        rw = Rewind(application, store=store)
+        run = await rw.arun()
+        before = server.count
+        over = {"output.topic": ["dogs", "owls", "bees"]}
+        grid = await rw.agrid(run, "choose", over, budget=Budget(calls=calls))
+        spent = server.count, grid.df.live_calls[1:].fillna(0).sum()
+        whole = await rw.aresume(grid, budget=Budget(calls=99))
+        await client.aclose()
+        return before, grid, spent, whole
+
+    with provider(slowly(echoing)) as server:
+        before, stopped, (spent, live), grid = asyncio.run(spend())
+
+    assert spent - before == live == calls
+    assert stopped.status == "interrupted"
+    asked = [seen.prompt for seen in server.requests[before:]]
+    assert len(asked) == len(set(asked)) == 9
+    for topic, cell in zip(["dogs", "owls", "bees"], grid.cells[1:], strict=True):
+        assert cell.run.state["found"] == [f"about {topic} {n}" for n in range(3)]
+
+
+def test_an_interrupted_grid_of_an_async_application_goes_on_in_the_same_loop(store):
+    with provider(slowly(echoing, 0.03)) as server:
+        client, application = researching(server, "gathered", kept=20)
+        rw = Rewind(application, store=store)
+        run = rw.run()
+        before = server.count
+        rw.on(Stopping(7))
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            rw.grid(run, "choose", {"output.topic": list("abcdefgh")}, max_workers=2)
+        assert rw.last_experiment.id in stopped.value.__notes__[-1]
+        grid = rw.resume(rw.last_experiment)
+        _loops._lasting.runner.run(client.aclose())
+
+    assert grid.df.error.isna().all()
+    assert server.count - before == 24
+
+
 def test_a_budget_of_tokens_may_be_overspent_by_the_calls_under_way_only(store):
     with provider(slowly(negotiating)) as server:
         rw = Rewind(app(chat(server)), store=store)
@@ -401,6 +489,7 @@ def test_a_fork_that_fails_is_a_cell_with_an_error_and_loses_no_other(rw):
     )
 
     assert grid.df.status.tolist()[1:] == ["complete", "failed", "complete"]
+    assert grid.df.verdict.tolist()[1:] == ["pass", pd.NA, "pass"]
     assert grid.df.error[2]
     assert grid.status == "complete"
 

@@ -11,12 +11,12 @@ __all__ = ["CSS"]
 
 _LIGHT = """--rw-edge:#7d858c;--rw-fg:#212529;--rw-bg:#fff;--rw-live:#c2410c;--rw-cache:#1971c2;--rw-tool-cache:#0b7285;
 --rw-override:#9c36b5;--rw-render-cache:#5c6f0a;--rw-reused:#2b8a3e;--rw-inherited:#6c757d;
---rw-bad:#d6293a;--rw-good:#2b8a3e;--rw-warn:#9a6700;--rw-del:rgba(214,41,58,.16);
+--rw-bad:#d6293a;--rw-refused:#d6293a;--rw-good:#2b8a3e;--rw-warn:#9a6700;--rw-del:rgba(214,41,58,.16);
 --rw-ins:rgba(43,138,62,.18);--rw-line:rgba(128,128,128,.32);--rw-soft:rgba(128,128,128,.09)"""
 
 _DARK = """--rw-edge:#8f979e;--rw-fg:#e6e6e6;--rw-bg:#111418;--rw-live:#ff9f5a;--rw-cache:#74b9ff;--rw-tool-cache:#4fd1e0;
 --rw-override:#dd8bf5;--rw-render-cache:#c0d860;--rw-reused:#72d88a;--rw-inherited:#a3abb3;
---rw-bad:#ff7b82;--rw-good:#72d88a;--rw-warn:#e3b341;--rw-del:rgba(255,105,115,.24);
+--rw-bad:#ff7b82;--rw-refused:#ff7b82;--rw-good:#72d88a;--rw-warn:#e3b341;--rw-del:rgba(255,105,115,.24);
 --rw-ins:rgba(90,210,120,.22);--rw-line:rgba(160,160,160,.34);--rw-soft:rgba(160,160,160,.12)"""
 
 _THEME = "body:not([data-jp-theme-light]):not(.vscode-light)"
@@ -107,7 +107,16 @@ box-shadow:inset 3px 0 0 rgba(214,41,58,calc(1 - var(--rw-p)))}
 .rw svg .rw-bar{fill:var(--rw-c);stroke:none}
 """
 
-_SOURCES = ("live", "cache", "tool-cache", "override", "render-cache", "reused", "inherited")
+_SOURCES = (
+    "live",
+    "cache",
+    "tool-cache",
+    "override",
+    "refused",
+    "render-cache",
+    "reused",
+    "inherited",
+)
 
 CSS = "".join(
     [
@@ -119,7 +128,6 @@ CSS = "".join(
             f".rw .rw-{name}{{--rw-c:var(--rw-{name})}}"
             for name in (*_SOURCES, "bad", "good", "warn")
         ),
-        ".rw .rw-refused{--rw-c:var(--rw-bad)}",
         ".rw .rw-converged{--rw-c:var(--rw-reused)}",
     ]
 ).replace("\n", "")

@@ -236,6 +236,8 @@ class StepContext:
     identical: Counter[Identity] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     offers: list[tuple[CallRow, str]] = field(default_factory=list)  # once the step completes
+    stopped: str | None = None  # why a call of it was refused: it cannot be complete
+    flying: int = 0  # calls that went out and are not answered yet
     when_ended: list[Callable[[], None]] = field(default_factory=list)  # and that is committed
     next_idx: int = 0
     misses: list[Exception] = field(default_factory=list)
@@ -276,7 +278,14 @@ class StepContext:
             RunStoppedError: it was.
         """
         if self.stop.is_set():
-            raise RunStoppedError(f"Run {self.run_id} was stopped.")
+            raise self.refused(f"Run {self.run_id} was stopped.")
+
+    def refused(self, why: str) -> RunStoppedError:
+        """What to raise where a call may not go out; the step is not complete, whoever
+        swallows it.
+        """
+        self.stopped = why
+        return RunStoppedError(why)
 
     def position(self, kind: str, branch: str, attempt_at: Any) -> int:
         """Which call of its kind and branch this is, from 0, by the order they are made.

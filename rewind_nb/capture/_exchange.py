@@ -28,7 +28,6 @@ from rewind_nb._store import _read
 from rewind_nb.capture._context import Identity, Span, StepContext, _branch, _parent_call
 from rewind_nb.capture._errors import describe, revive
 from rewind_nb.capture._miss import cache_miss
-from rewind_nb.errors import RunStoppedError
 
 NOTHING = object()
 Flight = tuple[str, str, str, int, int]  # kind, place, fingerprint, n, epoch
@@ -92,6 +91,7 @@ class OpenCall:
     asked: Asked
     flight: Flight | None = None  # what it may share with other runs that ask it now
     land: Callable[[CallRow | None], None] | None = None  # tells those who wait for it
+    flies: bool = False  # it went out, and is not answered yet
     ticket: int | None = None  # what its experiment's meter lets it through by
     announced: bool = False  # written down as started
     answer: Any = NOTHING  # played back: the recorded body, or what came of it
@@ -210,7 +210,7 @@ def reserve(call: OpenCall) -> None:
     call.ticket = ctx.meter.reserve(row.model, body, like)
     if call.ticket is None:
         call.span.close()
-        raise RunStoppedError(f"The experiment was stopped: {ctx.meter.reached}.")
+        raise ctx.refused(f"The experiment was stopped: {ctx.meter.reached}.")
 
 
 def _recorded(call: OpenCall, nth: int, request: Request) -> tuple[CallRow | None, bool]:
@@ -329,7 +329,10 @@ def _written(call: OpenCall, **ended: Any) -> CallRow:
 
 
 def _landed(call: OpenCall, row: CallRow | None) -> None:
-    """Tell the runs that wait for this call; its answer is on its way to the store."""
+    """Tell who waits for this call; its answer is on its way to the store."""
+    if call.flies:
+        with call.ctx.lock:
+            call.flies, call.ctx.flying = False, call.ctx.flying - 1
     if call.land is not None:
         call.land(row)
         call.land = None

@@ -22,8 +22,10 @@ from weakref import WeakKeyDictionary
 from rewind_nb._model import CallRow
 from rewind_nb._store import Store
 from rewind_nb.capture._exchange import Flight, OpenCall, play_from, reserve
+from rewind_nb.errors import RunStoppedError
 
 PATIENCE = 60.0  # seconds
+LOOK = 0.01  # seconds between two looks at what is under way
 NOTICE = 0.1  # seconds after which a stop is noticed at the latest
 
 
@@ -67,32 +69,43 @@ def boarded(call: OpenCall) -> None:
     """Wait until the call may go out, or has its answer from another run.
 
     Raises:
-        RunStoppedError: the run is stopped, or its experiment's budget is spent.
+        RunStoppedError: the run is stopped, or its experiment's budget is spent. What the
+            step asked before, and what is paid for with it, has been answered by then.
     """
-    until = time.monotonic() + PATIENCE
-    while (other := _board(call)) is not None:
-        while not other.done() and time.monotonic() < until:
-            call.ctx.check_stopped()
-            wait([other], NOTICE)
-        _take(call, other)
+    ctx, until = call.ctx, time.monotonic() + PATIENCE
+    try:
+        while (other := _board(call)) is not None:
+            while not other.done() and time.monotonic() < until:
+                ctx.check_stopped()
+                wait([other], NOTICE)
+            _take(call, other)
+    except RunStoppedError:
+        while ctx.flying and time.monotonic() < until and not ctx.stop.is_set():
+            time.sleep(LOOK)
+        raise
 
 
 async def aboarded(call: OpenCall) -> None:
     """`boarded` for async code."""
-    until = time.monotonic() + PATIENCE
-    while (other := _board(call)) is not None:
-        waited = asyncio.wrap_future(other)
-        while not other.done() and time.monotonic() < until:
-            call.ctx.check_stopped()
-            await asyncio.wait([waited], timeout=NOTICE)
-        _take(call, other)
+    ctx, until = call.ctx, time.monotonic() + PATIENCE
+    try:
+        while (other := _board(call)) is not None:
+            waited = asyncio.wrap_future(other)
+            while not other.done() and time.monotonic() < until:
+                ctx.check_stopped()
+                await asyncio.wait([waited], timeout=NOTICE)
+            _take(call, other)
+    except RunStoppedError:
+        while ctx.flying and time.monotonic() < until and not ctx.stop.is_set():
+            await asyncio.sleep(LOOK)  # noqa: ASYNC110  (threads may count, too)
+        raise
 
 
 def _board(call: OpenCall) -> Future[CallRow | None] | None:
     if call.played:
         return None
     if call.flight is None:
-        reserve(call)
+        _depart(call)
         return None
     flights = _flights(call.ctx.store)
     other = flights.board(call.flight)
@@ -106,11 +119,17 @@ def _board(call: OpenCall) -> Future[CallRow | None] | None:
 
         call.land = land
         try:
-            reserve(call)
+            _depart(call)
         except BaseException:
             call.land(None)
             raise
     return other
+
+
+def _depart(call: OpenCall) -> None:
+    reserve(call)
+    with call.ctx.lock:
+        call.flies, call.ctx.flying = True, call.ctx.flying + 1
 
 
 def _take(call: OpenCall, other: Future[CallRow | None]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 WORDS = 40  # characters of a value's label
+ENDED = ("complete", "halted")  # a run that failed came to no end that could be judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Grid(Experiment):
         cells = []
         for place in self.places:
             run = self.run if place.choice is None else made.get(place.twin)
-            ended = run is not None and run.status in ("complete", "halted", "failed")
+            ended = run is not None and run.status in ENDED
             if run is not None and place.twin not in facts:
                 facts[place.twin] = look(run)
             cells.append(
@@ -366,4 +367,4 @@ def _is(mine: Any, wanted: Any) -> bool:
     )
 
 
-__all__ = ["Cell", "Grid", "judged_from", "judged_to"]
+__all__ = ["ENDED", "Cell", "Grid", "judged_from", "judged_to"]

@@ -21,7 +21,7 @@ from rewind_nb.experiments._axes import Axis, axes_of, described, overrides, res
 from rewind_nb.experiments._cells import BASELINE, Place, Wanted, places
 from rewind_nb.experiments._comparison import Comparison
 from rewind_nb.experiments._estimate import NOTHING, Estimate, estimate, everything
-from rewind_nb.experiments._grid import Grid, judged_to
+from rewind_nb.experiments._grid import ENDED, Grid, judged_to
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._recorded import at_of, recorded_value
@@ -97,6 +97,8 @@ class GridJob:
                     check_fork(env, self.run, self.at, given, **self._code())
                 except RewindError as error:
                     refused.append(error)
+                else:
+                    break
             if len(refused) == len(axis.values):
                 refused[0].add_note(
                     f"rewind_nb: so it is for every value of the axis {axis.name!r}"
@@ -193,7 +195,7 @@ class GridJob:
                     refused[tried.trial.key] = f"{type(tried.error).__name__}: {tried.error}"
                 continue
             run = self.run.store.run(tried.run_id)
-            if run.status in ("complete", "halted", "failed"):
+            if run.status in ENDED:
                 judged[tried.trial.key] = judged_to(judge(run, self.outcome, self.check))
         whole = not any(tried.stopped for tried in ended)
         return Found({"judged": judged, "refused": refused}, whole)

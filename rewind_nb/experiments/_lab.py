@@ -8,6 +8,7 @@ again, and one that was stopped half way is gone on with.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import time
@@ -90,7 +91,10 @@ class Lab:
         made: list[ExperimentRow] = []
 
         async def main() -> Ended:
-            made.append(await self.ago(script))
+            try:
+                made.append(await self.ago(script))
+            except asyncio.CancelledError as stopped:
+                return Ended("interrupted", None, error=stopped)
             return Ended("complete", None)
 
         wait_for(main)
@@ -116,8 +120,6 @@ class Lab:
 
     async def ago(self, script: Script) -> ExperimentRow:
         """Run it in the running loop."""
-        import asyncio
-
         with self._running(), contextlib.closing(script):
             wanted = next(script)
             while True:
