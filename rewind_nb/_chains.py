@@ -93,7 +93,9 @@ class Chains:
     def to(self, n: int, path: str) -> list[tuple[Link, ...]]:
         """Those that end at a field of a pair; at a step that only one side took, why it did."""
         self._until(n)
-        chains = self._by_way[n] or [None] if path == STEP else self._to[n]
+        chains: Sequence[_Chain | None] = self._to[n]
+        if path == STEP:
+            chains = self._by_way[n] or [None]
         return self._ended(chains, n, path)
 
     def on(self, n: int, path: str) -> list[tuple[Link, ...]]:
@@ -109,14 +111,15 @@ class Chains:
         for origin in origins:
             begun = self._ended([None], origin.pair, path)
             found += begun if origin.begins else self.to(origin.pair, path)
-        return sorted(found, key=len)[:MAX_CHAINS]
+        return sorted(dict.fromkeys(found), key=len)[:MAX_CHAINS]
 
     def _until(self, n: int) -> None:
         for m in range(len(self._to), n + 1):
             ways, reads = self.origins.way_to(m), self.origins.of(m)
-            way, read = self._from(ways), self._from((o for o in reads if o not in ways), m)
+            way, read = self._from(ways), self._from(reads, m)
             if None in self.pairs[m]:
                 self._by_way[m], self._by_reads[m] = way[:MAX_CHAINS], read[:MAX_CHAINS]
+                read = self._from((origin for origin in reads if origin not in ways), m)
             found = sorted([*way, *read], key=_length)
             starts = [None] if not found or self._begins(m) else []
             self._to.append([*starts, *found][:MAX_CHAINS])
@@ -140,7 +143,8 @@ class Chains:
     def _ended(self, chains: Sequence[_Chain | None], n: int, path: str) -> list[tuple[Link, ...]]:
         """Chains as links, to a field of a pair; None for one that starts there."""
         end = self._link(Origin(path, n))
-        return [(*(chain.links() if chain else ()), end) for chain in chains]
+        ended = [(*(chain.links() if chain else ()), end) for chain in chains]
+        return list(dict.fromkeys(ended))  # a step may pass on what it entered with, and changed
 
     def _link(self, origin: Origin) -> Link:
         step = self.pairs[origin.pair].shown

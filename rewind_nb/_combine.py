@@ -6,10 +6,13 @@ that. What cannot be consumed beside another is refused.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rewind_nb import _patch
+from rewind_nb._model import Override
 from rewind_nb._plan import Planned, Target, plan_override
 from rewind_nb.errors import OverrideError
 
@@ -49,6 +52,13 @@ def beside(earlier: Planned, planned: Planned) -> Planned:
             f"consume {others}. Leave one of them out.",
             overrides=tuple(kinds),
         )
+    for first, second in itertools.combinations(overrides, 2):
+        if what := _replaces_the_same(first, second):
+            raise OverrideError(
+                f"{first.kind}= and {second.kind}= both replace {what}, and only one of them "
+                "could be what the step gets. Leave one of them out.",
+                overrides=tuple(kinds),
+            )
     for answer in overrides:
         if answer.kind not in SUPPLIES_ANSWER:
             continue
@@ -66,6 +76,25 @@ def beside(earlier: Planned, planned: Planned) -> Planned:
         writes=planned.writes,
         keys=tuple(dict.fromkeys(earlier.keys + planned.keys)),
     )
+
+
+def _replaces_the_same(first: Override, second: Override) -> str | None:
+    """What two overrides of one step both replace as a whole, if anything."""
+    fields = _fields(first) & _fields(second)
+    if not fields or (first.branch, first.ordinal) != (second.branch, second.ordinal):
+        return None
+    return ", ".join(map(repr, sorted(fields)))
+
+
+def _fields(override: Override) -> set[str]:
+    kind, value = override.kind, override.value
+    if kind in ("prompt", "messages"):
+        return {"messages"}
+    if kind in ("params", "output"):
+        return set(map(str, value))
+    if kind == "patch":
+        return set(_patch.replaced_whole(value))
+    return {kind}
 
 
 def _family(kind: str) -> str:

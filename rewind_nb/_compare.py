@@ -8,21 +8,20 @@ key, that leads to the override. `_fields` and `_causes` find these, one pair at
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rewind_nb._answering import other_model_note
 from rewind_nb._causes import Causes, Given
 from rewind_nb._chains import Link
-from rewind_nb._changes import Change, Pair, Side, error_text, only_side
+from rewind_nb._changes import Change, Pair, error_text, only_side
 from rewind_nb._contrast import contrast
 from rewind_nb._describe import displayed, plural
 from rewind_nb._divergence import Divergence
 from rewind_nb._ends import ArtifactChange, Outcome, artifact_changes, outcome
 from rewind_nb._fields import Fields, Found
 from rewind_nb._label import label
+from rewind_nb._lineage import lineage, overrides
 from rewind_nb._lookup import unchanged
 from rewind_nb._pairs import Nesting, paired
 from rewind_nb._path import is_within
@@ -86,9 +85,8 @@ class Diff:
     @cached_property
     def ancestor(self) -> Run | None:
         """The nearest run both stem from (one of the two, where one is the other's fork)."""
-        lineage = list(_lineage(self.a))
-        ids = {run.id for run in lineage}
-        return next((run for run in _lineage(self.b) if run.id in ids), None)
+        ids = {run.id for run in lineage(self.a)}
+        return next((run for run in lineage(self.b) if run.id in ids), None)
 
     @cached_property
     def shared_steps(self) -> int:
@@ -102,7 +100,12 @@ class Diff:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """Every field that differs, in execution order."""
+        """Every field that differs, in execution order.
+
+        A list that came to differ in more than 32 items is told as a whole once. Where both
+        runs only add to it later, it differs in them still, and what differs in the added items
+        is told.
+        """
         return tuple(found.change for found in self.found)
 
     @property
@@ -113,7 +116,8 @@ class Diff:
     @cached_property
     def changed_pairs(self) -> frozenset[int]:
         """The positions in `pairs` of those steps."""
-        return frozenset(found.pair for found in self.found)
+        differing = {n for n, pair in enumerate(self.pairs) if None not in pair and not pair.same}
+        return frozenset(differing.union(found.pair for found in self.found))
 
     @cached_property
     def divergence(self) -> Divergence | None:
@@ -132,15 +136,7 @@ class Diff:
         One that equals what was recorded is among them, though it changed nothing; and an
         edited application, whether the code of a step was edited or the way on from it.
         """
-        sides: tuple[tuple[Side, Run], ...] = (("before", self.a), ("after", self.b))
-        both = "" if self.ancestor is None else self.ancestor.id  # what it was given, both have
-        given = [*self._causes.given()]
-        told = {(one.side, one.words) for one in given}
-        for side, run in sides:
-            idle = [] if run.id == both else [*_idle(side, run)]
-            edits = [edit for edit in _edits(side, run, both) if edit not in idle]
-            given += [one for one in [*idle, *edits] if (side, one.words) not in told]
-        return tuple(given)
+        return overrides(self.a, self.b, self.ancestor, [*self._causes.given()])
 
     @property
     def cause(self) -> str | None:
@@ -293,25 +289,3 @@ def _asking(groups: list[list[Step]]) -> str:
         more
     )
     return ", ".join(said)
-
-
-def _idle(side: Side, run: Run) -> Iterator[Given]:
-    """The override of a fork that equals what was recorded, so that no step was given it."""
-    step = run.forked_step if run.overrides else None
-    if step is not None and all(step.run_id != run.id for step in run.steps):
-        yield Given.at(side, step, run.override_words)
-
-
-def _edits(side: Side, run: Run, until: str) -> Iterator[Given]:
-    """The edited applications that a run came by, which no step need have been given."""
-    for fork in takewhile(lambda earlier: earlier.id != until, _lineage(run)):
-        step = fork.forked_step
-        if step is not None and any(override.kind == "code" for override in fork.overrides):
-            yield Given.at(side, step, fork.override_words)
-
-
-def _lineage(run: Run) -> Iterator[Run]:
-    current: Run | None = run
-    while current is not None:
-        yield current
-        current = current.parent

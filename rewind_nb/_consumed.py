@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rewind_nb._changes import STEP, Comparison, Pair
+from rewind_nb._changes import STEP, Pair
+from rewind_nb._comparison import Comparison
 from rewind_nb._counterpart import Parent
 from rewind_nb._describe import describe_override, displayed
 from rewind_nb._model import Manifest, Override

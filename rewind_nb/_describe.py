@@ -58,7 +58,7 @@ def _words(override: Override) -> str:
         return "; ".join(f"action {k} = {told['name']}" for k, told in value.items())
     if kind == "code":
         edits = [f"code of {', '.join(value['actions'])}"] if value["actions"] else []
-        return "; ".join([*edits, *value["graph"]]) or "code unchanged"
+        return "; ".join([*edits, *value["graph"]]) or "the code as it is now"
     return f"{kind.replace('_', ' ')}{which} = {short(value)}"
 
 

@@ -55,6 +55,7 @@ def diff_nodes(
     path: str = "",
     known: Known | None = None,
     most: int | None = None,
+    start: tuple[int, int] = (0, 0),
 ) -> list[Delta]:
     """All changes from one node to another, in document order.
 
@@ -67,6 +68,7 @@ def diff_nodes(
         known: the changes of small pairs seen before, for calls with versions of one value,
             which share parts; what is new is added.
         most: how many changes are wanted, all if None.
+        start: of two lists, how many items of each are passed over.
 
     Example:
         >>> for delta in diff_nodes({"a": [1, 2, 4]}, {"a": [1, 2, 3, 4], "b": None}):
@@ -76,13 +78,13 @@ def diff_nodes(
     """
     deltas: list[Delta] = []
     whole = Pair(At(path, path), before, after)
-    open_pairs = [(whole, 0, _compare(whole))]
+    open_pairs = [(whole, 0, _list(*whole, start) if any(start) else _compare(whole))]
     while open_pairs and (most is None or len(deltas) < most):
         pair, first, children = open_pairs[-1]
         found = next(children, None)
         if found is None:
             open_pairs.pop()
-            if known is not None:
+            if known is not None and (open_pairs or not any(start)):
                 _remember(known, pair, deltas, first)
         elif isinstance(found, Delta):
             deltas.append(found)
@@ -229,15 +231,17 @@ def _tuple(at: At, before: Node, after: Node) -> _Found:
     return _list(at, before["v"], after["v"])
 
 
-def _list(at: At, before: list[Node], after: list[Node]) -> _Found:
-    for b0, b1, a0, a1 in item_rows(before, after):
-        here = At(join(at.before, b0), join(at.after, a0))
+def _list(at: At, before: list[Node], after: list[Node], start: tuple[int, int] = (0, 0)) -> _Found:
+    b, a = start
+    rows = item_rows(before[b:], after[a:]) if any(start) else item_rows(before, after)
+    for b0, b1, a0, a1 in rows:
+        here = At(join(at.before, b + b0), join(at.after, a + a0))
         if b0 == b1:
-            yield here.added(after[a0])
+            yield here.added(after[a + a0])
         elif a0 == a1:
-            yield here.removed(before[b0])
+            yield here.removed(before[b + b0])
         else:
-            yield Pair(here, before[b0], after[a0])
+            yield Pair(here, before[b + b0], after[a + a0])
 
 
 _WALKS: dict[str, Callable[[At, Node, Node], _Found]] = {

@@ -74,10 +74,11 @@ def forward(
     following = machine.next_action if between and prior is not None else None
     if following and prior and way.stops((prior, machine.track.visits[prior]), following):
         return Ended("halted", following)
-    while (action := machine.next_action) is not None:
+    action = machine.next_action
+    while action is not None:
         visit = machine.track.visits[action] + 1
         inputs = way.inputs(action, visit)
-        if not machine.put_in(inputs):
+        if not machine.put_in(action, inputs):
             missing = sorted(machine.spec.inputs_of(action)[0] - set(inputs))
             if missing and stop_for_inputs:
                 return Ended("halted", action, _needs(run_id, action, missing))
@@ -100,15 +101,13 @@ def forward(
             return Ended("halted", following)
         if converged is not None and (ended := converged(action, visit)) is not None:
             return ended
+        action = following
     return Ended("complete", None)
 
 
 def _needs(run_id: str, action: str, missing: list[str]) -> str:
     given = ", ".join(f"{name!r}: ..." for name in missing)
-    return (
-        f"{action!r} {LACKS_INPUTS}; "
-        f"go on with rw.resume({run_id!r}, inputs={{{given}}})"
-    )
+    return f"{action!r} {LACKS_INPUTS}; go on with rw.resume({run_id!r}, inputs={{{given}}})"
 
 
 def stopped_by(error: BaseException, action: str | None) -> Ended:

@@ -5,6 +5,7 @@ Everything that can be refused is refused here, before a row is written or an ac
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import importlib.metadata
@@ -118,7 +119,11 @@ class Execution:
                 ended = await adrive(self.script, self.machine)
         except BaseException as error:  # noqa: BLE001  (returned, and raised by the verb)
             ended = self._stopped(error)
-        self._write_down(ended).result()
+        written = self._write_down(ended)
+        if isinstance(ended.error, GeneratorExit):  # which forbids to await
+            written.result()
+        else:
+            await asyncio.wrap_future(written)
         return ended
 
     def _start(self) -> None:
@@ -281,6 +286,8 @@ def run_row(
     for value in cells.values():
         if value.new:
             batch.content(value.content)
+    if parent is None or parent._row.graph != env.described.hash:  # noqa: SLF001
+        batch.content(env.described)
     return RunRow(
         id=f"r_{secrets.token_hex(6)}",
         kind=kind,
@@ -292,7 +299,7 @@ def run_row(
         mode={"cache": env.cache, **mode, **_versions()},
         state=manifest_of(cells),
         prior=prior,
-        graph=batch.content(env.described).hash,
+        graph=env.described.hash,
         experiment=env.experiment,
         cell=cell,
         epoch=epoch,

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from rewind_nb._apart import not_run
 from rewind_nb._causes import Causes
-from rewind_nb._changes import STEP, Change, Comparison, Pair
+from rewind_nb._changes import STEP, Change, Pair
+from rewind_nb._comparison import Comparison
 from rewind_nb._delta import Delta, one_change, order_changed, order_of_keys
 from rewind_nb._diff import MISSING
 from rewind_nb._lookup import wrote
@@ -120,9 +121,10 @@ class Fields:
         theirs = dict(self.after.entering_manifest(after))
         for key in dict.fromkeys([*ours, *theirs]) if first else overridden:
             cause = "override" if key in overridden else INITIAL
-            found = values.values(before, after, ours.get(key), theirs.get(key), join("", key))
-            for delta in found if ours.get(key) != theirs.get(key) else ():
-                yield Change.at(after, delta, cause)
+            old, new, top = ours.get(key), theirs.get(key), join("", key)
+            found = values.values(before, after, old, new, top, after.path)
+            for delta in found if old != new else ():
+                yield Change.at(after, delta, cause, entering=True)
         others = ([key for key in side if key not in overridden] for side in (ours, theirs))
         if first or not order_changed(*others):  # else an earlier step tells it
             for delta in order_of_keys("@state", ours, theirs):

@@ -49,7 +49,7 @@ RUN_COLUMNS: Columns = {
     "status": TEXT,  # running, complete, halted, failed, interrupted
     "parent": TEXT,  # the run it was forked or replayed from
     "at": COUNT,  # the first step it does not share with its parent
-    "override": TEXT,  # in words; "unchanged" for a fork without one
+    "override": TEXT,  # in words; "unchanged", or "asked anew", for one without
     "steps": WHOLE,  # of its trajectory, inherited ones included
     "own_steps": WHOLE,  # that it executed itself
     "live_calls": WHOLE,  # of its own steps and the tasks inside them

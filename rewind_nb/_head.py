@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rewind_nb import _owner
 from rewind_nb._describe import describe_override
-from rewind_nb._model import Origin, Override, RunKind, RunRow, RunStatus
+from rewind_nb._model import PLAYING, Origin, Override, RunKind, RunRow, RunStatus
 from rewind_nb._store import Reads, Store
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ class Head:
     @property
     def override_words(self) -> str:
         """The overrides in words, such as ``replace report.total = 1200``."""
-        return "; ".join(describe_override(o) for o in self.overrides) or "unchanged"
+        words = "; ".join(describe_override(o) for o in self.overrides)
+        plays = self._row.mode.get("cache", "auto") in PLAYING
+        return words or ("unchanged" if plays else "asked anew")
 
 
 def read_overrides(store: Reads, digest: str) -> tuple[Override, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rewind_nb._align import Gap, best_pairs, common_subsequence, facing, gaps
 
-__all__ = ["Node", "item_rows", "node_bytes", "strict_equal"]
+__all__ = ["Node", "item_rows", "node_bytes", "only_added", "strict_equal"]
 
 Node = Any  # None | bool | int | float | str | list[Node] | dict[str, Node]
 
@@ -90,6 +90,26 @@ def item_rows(before: list[Node], after: list[Node]) -> Iterator[Gap]:
     """
     for run in _unequal_runs(before, after):
         yield from facing(_likely_pairs(before, after, run), run)
+
+
+def only_added(old: tuple[Node, Node], new: tuple[Node, Node]) -> bool:
+    """Whether two lists that part at some item have since then only grown at their ends.
+
+    Example:
+        >>> only_added(([1, 2], [1, 3, 4]), ([1, 2, 5], [1, 3, 4]))
+        True
+        >>> only_added(([1, 2], [1]), ([1, 2, 5], [1, 2]))
+        False
+    """
+    if not all(type(node) is list for node in (*old, *new)):
+        return False
+    shorter = min(map(len, old))
+    if _equal_start(*old, shorter) == shorter:
+        return False
+    return all(
+        len(was) <= len(now) and _equal_start(was, now, len(was)) == len(was)
+        for was, now in zip(old, new, strict=True)
+    )
 
 
 def _unequal_runs(before: list[Node], after: list[Node]) -> Iterator[Gap]:

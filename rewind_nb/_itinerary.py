@@ -14,7 +14,7 @@ from typing import Any
 from rewind_nb._execution import Env, invocation
 from rewind_nb._model import Override
 from rewind_nb._recording import Invocation, Recording
-from rewind_nb._store import Batch, Store
+from rewind_nb._store import Batch, Reads, Store
 
 HALTS = ("halt_after", "halt_before")
 
@@ -42,7 +42,7 @@ class Itinerary:
     ) -> None:
         self._passing = passing
         self._given = given or {}
-        self._store = store
+        self._store: Reads = store if recording is None else recording.store
         self._calls = calls
         self._recording = recording
         # -1: before the first call there is, which a fork was given that shares what came before

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewind_nb import _codec, _path
-from rewind_nb._changes import decoded, error_text
+from rewind_nb._changes import error_text
+from rewind_nb._comparison import decoded
 from rewind_nb._delta import Delta, became, one_change, order_of_keys
 from rewind_nb._diff import MISSING, diff_items, diff_nodes
 from rewind_nb._divergence import Divergence

@@ -94,10 +94,14 @@ class Origins:
     # -- why only one side took it -----------------------------------------------------------
 
     def way_to(self, n: int) -> list[Origin]:
-        """Why only one side took a pair; nothing where both did."""
-        return list(dict.fromkeys(self._way_to(n))) if None in self.pairs[n] else []
+        """Why only one side took a pair, or at another time; nothing where both did there."""
+        return list(dict.fromkeys(self._way_to(n)))
 
     def _way_to(self, n: int) -> Iterator[Origin]:
+        if None not in self.pairs[n]:
+            parting = self.parting(n) if n in self.partings.moved else None
+            yield from () if parting is None else self.leading(parting)
+            return
         outer, owner = self.partings.outermost(n)
         if owner is not None and not all(self._sides[self.pairs[outer].shown.path]):
             yield from self.readings.made_by(owner)  # the whole task is on one side only

@@ -1,10 +1,14 @@
-"""Where two trajectories went different ways, so that only one of them took a step."""
+"""Where two trajectories went different ways, so that only one of them took a step.
+
+Or took it at another time: steps that both took in another order are where the second did.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 
+from rewind_nb._align import longest_increasing
 from rewind_nb._apart import ended, way
 from rewind_nb._changes import Pair
 from rewind_nb._pairs import Nesting
@@ -32,6 +36,8 @@ class Partings:
     def before(self, n: int) -> int | None:
         """The last pair of both sides before one of one side, where they parted after it.
 
+        Or before one that moved.
+
         None where they did not: the other side stopped there.
         """
         return self._before.get(n)
@@ -43,13 +49,29 @@ class Partings:
             here: int | None = None
             for n in positions:
                 before, after = self.pairs[n]
+                if here is not None and (before is None or after is None or n in self.moved):
+                    found[n] = here
                 if before is None or after is None:
-                    found |= {} if here is None else {n: here}
-                elif ended(before) != ended(after) or way(before) != way(after):
+                    continue
+                if ended(before) != ended(after) or way(before) != way(after):
                     here = n
                 elif n in self.last[lane]:
                     here = None
         return found
+
+    @cached_property
+    def moved(self) -> frozenset[int]:
+        """The pairs that the first side took at another time than the second."""
+        found: set[int] = set()
+        for positions in self.nesting.lanes.values():
+            taken = [
+                (step.seq, n)
+                for n in positions
+                if (step := self.pairs[n].before) is not None and self.pairs[n].after is not None
+            ]
+            if taken != sorted(taken):
+                found |= {n for _, n in taken} - {n for _, n in longest_increasing(taken)}
+        return frozenset(found)
 
     @cached_property
     def last(self) -> dict[str, tuple[int | None, int | None]]:

@@ -79,6 +79,20 @@ def patched_keys(patch: Patch) -> list[str]:
     return list(keys)
 
 
+def replaced_whole(patch: Patch) -> list[str]:
+    """The written keys that a patch replaces as a whole, whatever was in them.
+
+    Raises:
+        OverrideError: the patch is malformed.
+
+    Example:
+        >>> replaced_whole({"report.total": 5, "notes": []})
+        ['notes']
+    """
+    found = (op.path.parts for op in operations(patch) if op.name in ("add", "replace"))
+    return [str(parts[0]) for parts in found if len(parts) == 1]
+
+
 def describe(patch: Patch, writes: dict[str, Any] | None = None) -> str:
     """One line that says what a patch does, the same on every machine.
 

@@ -138,13 +138,21 @@ class Readings:
             ours, theirs = self.both.holds(lane, key, self.both.moments(p, leaving=leaving))
             if ours != theirs:
                 apart.append(side)
-        sides = self._not_replaced(last, apart or list(last))
+        alone = [side for side, origin in last.items() if None in self.pairs[origin.pair]]
+        sides = self._not_replaced(n, last, apart or alone)
         found = dict.fromkeys(last[side] for side in sides if last[side].pair < n)
         ours, theirs = self.both.holds(lane, key, self.both.start())
         return tuple(sorted(found, key=lambda o: o.pair)), len(last) < 2 and ours != theirs
 
-    def _not_replaced(self, last: dict[int, Origin], sides: list[int]) -> list[int]:
-        """The sides, the first apart where another step of the second took that one's place."""
+    def _not_replaced(self, n: int, last: dict[int, Origin], sides: list[int]) -> list[int]:
+        """The sides, one apart whose step another one of the other side took the place of.
+
+        Of two steps that each only one side took, that is the first side's; of what only one
+        side read, what the other has where a step since the parting wrote it.
+        """
+        for side, origin in last.items() if n < len(self.pairs) else ():
+            if self.pairs[n][1 - side] is None and self.together(origin.pair, n):
+                return [side]
         replaced = len(sides) == 2 and self.together(*(origin.pair for origin in last.values()))
         return [1] if replaced else sides
 
@@ -170,4 +178,5 @@ class Readings:
     def together(self, n: int, m: int) -> bool:
         """Whether two pairs are of one side only since the same parting."""
         alone = None in self.pairs[n] and None in self.pairs[m]
+        alone = alone and self.pairs[n].shown.path == self.pairs[m].shown.path
         return alone and self.both.last_of_both(n) == self.both.last_of_both(m)

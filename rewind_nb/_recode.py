@@ -45,9 +45,7 @@ class Coded:
         return replace(self, planned=beside(self.planned, planned))
 
 
-def plan_action(
-    env: Env, parent: Run, at: At | None, given: Any, recording: Recording
-) -> Coded:
+def plan_action(env: Env, parent: Run, at: At | None, given: Any, recording: Recording) -> Coded:
     """Check ``action=``: a callable for the step *at*, or a dict of them for all visits.
 
     Raises:

@@ -49,11 +49,12 @@ class _Registry:
 
     def occurs_in(self, data: bytes) -> bool:
         """Whether a form of a registered value is in these bytes."""
-        for text in readings(data):
+        plain = b"\\" not in data and b"\0" not in data  # as most is: it reads as it is
+        for text in (data,) if plain else readings(data):
             for needle in self.bare:
                 if needle in text:
                     return True
-        return any(needle in data for needle in self.odd)
+        return bool(self.odd) and any(needle in data for needle in self.odd)
 
 
 def _shortest(needles: Iterable[bytes]) -> tuple[bytes, ...]:

@@ -140,7 +140,7 @@ def replaying(
             tally.divergence = _other_way(placed, row.action, way)
             return _stopped_at(way)
         inputs = inputs_of(row)
-        if not machine.put_in(inputs):
+        if not machine.put_in(row.action, inputs):
             error = yield inputs
             if error is not None and not isinstance(error, Exception):
                 return stopped_by(error, row.action)

@@ -35,7 +35,7 @@ from rewind_nb._store import Batch
 from rewind_nb._supplied import supplied
 from rewind_nb._tail import written_out
 from rewind_nb._track import Put, Track
-from rewind_nb._trajectory import Placed
+from rewind_nb._trajectory import Placed, step_inside
 
 
 def resumed(
@@ -226,7 +226,9 @@ class _Unfinished:
         top = self.attempt
         if top is None or (lane.root or (action, visit)) != (top.action, top.visit):
             return None
-        return top if lane.root is None else self.own.at(lane, action, visit)
+        if lane.root is None:
+            return top
+        return step_inside(self.own.store, top, lane.path, action, visit)  # not of the new attempt
 
     def answered(self, lane: Lane, action: str, visit: int) -> StepRow | None:
         """The recorded step that answers; of one that failed only the effects it had."""

@@ -23,7 +23,7 @@ from rewind_nb._model import (
     Source,
     Usage,
 )
-from rewind_nb._reasons import BEFORE, EQUAL, converged
+from rewind_nb._reasons import BEFORE, EQUAL, NO_EDIT, converged
 from rewind_nb._spent import spent
 from rewind_nb._steps import Step, sum_usage
 from rewind_nb._store import _read, _read_tasks
@@ -63,7 +63,8 @@ class Run(Head, Views):
         if placed.seq < self._row.mode.get("at", self._row.at):
             return "inherited", BEFORE
         if self._row.tail is None:
-            return "reused", EQUAL
+            edited = any(override.kind == "code" for override in self.overrides)
+            return "reused", NO_EDIT if edited else EQUAL
         return "reused", converged(self.converged_at)
 
     @property
@@ -239,10 +240,12 @@ class Run(Head, Views):
         parts = [f"Run {self.id}", *([f"{self.label!r}"] if self.label else []), self.status]
         parts.append(plural(len(self), "step"))
         if self.kind != "record":
-            parts += [self.describe(), *(c.telling for c in self.consumed if c.telling)]
+            executed = any(part.own for part in self._trajectory.parts)  # else the note says it
+            outcomes = [c.telling for c in self.consumed if c.telling] if executed else []
+            parts += [self.describe(), *outcomes]
         elif played:
             parts.append(f'{plural(played, "call")} played back (cache="refresh" asks again)')
-        if self.note:
+        if self.note and self.note not in self.override_words:
             parts.append(self.note)
         return displayed(f"<{', '.join(parts)}>")
 

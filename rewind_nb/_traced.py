@@ -24,6 +24,7 @@ from rewind_nb._changes import Pair
 from rewind_nb._codec._reread import Pool
 from rewind_nb._diff import MISSING, Delta, Known, Missing, Node, diff_nodes, strict_equal
 from rewind_nb._held import START, Held, Moment
+from rewind_nb._items import only_added
 from rewind_nb._pairs import Nesting
 from rewind_nb._path import join
 from rewind_nb._run import Run
@@ -125,9 +126,13 @@ class Traces:
             most: how many of them are followed. A history that lost a thousand lines differs
                 in all of them at each step from there on.
         """
-        traced = Traced([])
+        traced, was = Traced([]), None
         for both in self._versions(path, key):
-            deltas = self._deltas(key, both, most)
+            last, was = was, self._both_nodes(both)
+            if traced.more and last and only_added(last, was):
+                yield both.spot, traced  # the first of them are the same
+                continue
+            deltas = self._deltas(key, both, was, most)
             more = most is not None and len(deltas) > most
             deltas = deltas[:most]
             if both.spot == BEGINNING:
@@ -160,14 +165,19 @@ class Traces:
                 yield _Both(spot, *now)
             last = now
 
-    def _deltas(self, key: str, both: _Both, most: int | None) -> list[Delta]:
-        """The first differences, one more than *most*."""
-        if both.before == both.after:
-            return []
-        top = join("", key)
+    def _both_nodes(self, both: _Both) -> tuple[Node | Missing, Node | Missing]:
         before, after = (
             MISSING if digest is None else self._nodes.node(digest) for digest in both[1:]
         )
+        return before, after
+
+    def _deltas(
+        self, key: str, both: _Both, nodes: tuple[Node | Missing, Node | Missing], most: int | None
+    ) -> list[Delta]:
+        """The first differences, one more than *most*."""
+        if both.before == both.after:
+            return []
+        top, (before, after) = join("", key), nodes
         if before is MISSING or after is MISSING:
             return [Delta(top, before, after, "added" if before is MISSING else "removed")]
         return diff_nodes(before, after, top, self._known, None if most is None else most + 1)

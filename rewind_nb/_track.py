@@ -213,8 +213,8 @@ class Track:
         for key, cell in cells.items():
             if cell.new and cell is not self.cells.get(key):
                 batch.content(cell.content)
-        store = self.session.store
-        stored = {k: Cell(h, store=store) for k, h in recorded.writes}
+        past = self.session.past
+        stored = {k: Cell(h, store=past) for k, h in recorded.writes}
         written = stored if put.writes is None else put.writes
         for cell in (*written.values(), *([put.result] if put.result else [])):
             if cell.new:

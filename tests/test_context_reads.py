@@ -18,9 +18,9 @@ from rewind_nb import Rewind, Store
 from rewind_nb.errors import OverrideError
 
 
-@action(reads=["want"], writes=["n"])
+@action(reads=["want", "mark"], writes=["n", "marked"])
 def start(state: State) -> State:
-    return state.update(n=state["want"])
+    return state.update(n=state["want"], marked=state["mark"])
 
 
 @action(reads=["n"], writes=["n"])
@@ -110,7 +110,7 @@ def build(form, want):
         .with_transitions(
             ("start", "loop"), ("loop", "loop", expr("n > 0")), ("loop", "look"), ("look", "blind")
         )
-        .with_state(want=want, word="ab")
+        .with_state(want=want, word="ab", mark=0)
         .with_entrypoint("start")
         .build()
     )
@@ -137,7 +137,7 @@ def test_a_step_that_read_its_sequence_id_is_what_burr_gives_in_every_fork(form,
     with Store(":memory:") as store:
         rw = Rewind(build(form, before), store=store)
         run = rw.run()
-        fork = rw.fork(run, "start", state={"want": after})
+        fork = rw.fork(run, "start", state={"want": after, "mark": 1})  # which never converges
 
         wanted = plain(form, after)
         assert {key: fork.state[key] for key in wanted} == wanted

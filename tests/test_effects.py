@@ -95,6 +95,7 @@ def test_a_refused_effect_is_no_live_call(rw):
         (call,) = failed["deliver"].calls
         assert (call.source, call.status) == ("refused", "failed")
         assert failed["deliver"].total_calls == (0, 0)
+        assert failed["deliver"].source == "live"  # it executed, and no call was made
         page = failed["deliver"]._repr_html_()
         assert "0 live calls" in page
         assert "refused</span>" in page

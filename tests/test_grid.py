@@ -447,7 +447,8 @@ def test_a_budget_limits_something_that_is_a_number():
         ({"state.unit": [1, 2]}, OverrideError, "does not read"),
         ({"prompt": ["a", "b"]}, OverrideError, "model call"),
         ({"output.price": [1.0], "state.units": [1]}, OverrideError, "Leave one of them out"),
-        ({"state.units": [object()]}, rewind_nb.errors.NotEncodableError, "object"),
+        ({"output.price": [1.0], "patch.price": [2.0]}, OverrideError, "both replace 'price'"),
+        ({"state.units": [1, object()]}, rewind_nb.errors.NotEncodableError, "object"),
     ],
 )
 def test_what_cannot_be_a_grid_is_refused_before_anything_executes(
@@ -462,6 +463,57 @@ def test_what_cannot_be_a_grid_is_refused_before_anything_executes(
     assert server.count == before
     assert rows_of(store) == rows
     assert store.experiments() == []
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        {"prompt": ["a"], "messages": [[{"role": "user", "content": "b"}]]},
+        {"temperature": [0.1], "params.temperature": [0.2]},
+        {"model": ["a"], "params.model": ["b"]},
+    ],
+)
+def test_two_axes_that_replace_the_same_of_a_request_are_refused(rw, over):
+    run = rw.run()
+    with pytest.raises(OverrideError, match="both replace"):
+        rw.grid(run, "negotiate", over)
+
+
+def test_an_outcome_may_have_the_name_of_a_column(rw):
+    run = rw.run(state={"units": 10, "country": "CH"})
+    columns = ["price", "verdict", "run_id", "deal"]
+    grid = rw.grid(run, "quote", {"state.units": [1]}, outcome=columns, check="price > 5")
+
+    assert grid.outcome == ("price", "state.verdict", "state.run_id", "deal")
+    assert grid.df["state.verdict"].tolist() == [MISSING, MISSING]
+    assert grid.df.verdict.tolist() == ["pass", "fail"]
+    assert grid.df.run_id.tolist() == [run.id, grid.runs[0].id]
+
+
+def test_an_outcome_that_cannot_be_stored_exactly_is_no_outcome(rw):
+    class Plain:
+        def __repr__(self):
+            return "always the same"
+
+    grid = rw.grid(rw.run(), "quote", {"state.units": [1]}, outcome=lambda r: Plain())
+
+    assert grid.df.outcome_changed.isna().all()
+    assert grid.df.error.str.contains("Plain").all()
+
+
+def test_a_budget_and_an_executor_are_what_they_are_called(rw):
+    run = rw.run()
+    for wrong in ({"budget": 5}, {"executor": 3}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            rw.grid(run, "quote", {"state.units": [1]}, **wrong)
+
+
+def test_a_plan_counts_what_is_supplied_and_not_what_else_the_step_wrote(rw):
+    run = rw.run()
+    grid = rw.grid(run, "negotiate", {"output.offer": [..., 20.0]}, start=False)
+
+    assert grid.note == "not begun"
+    assert (rw.plan(grid).forks, rw.plan(grid).steps, rw.plan(grid).model_calls) == (2, 1, 0)
 
 
 def test_a_value_that_nothing_can_consume_is_a_cell_with_an_error(rw):

@@ -733,6 +733,7 @@ def test_a_proof_that_failed_shows_the_first_difference(store):
         recorded_calls=2,
         recorded_tokens=None,
         code_changed=("plan",),
+        code_lost=(),
         divergence=first,
     )
     words = Page(proof_html(proof)).text

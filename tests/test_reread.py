@@ -278,7 +278,9 @@ def test_the_changes_of_long_runs_are_those_of_each_pair_of_values_alone(long_ru
                 for s in (before, after)
             )
             expected += [(after.seq, *delta) for delta in diff_nodes(old, new, "chat")]
-        found = [(c.seq, c.path, c.before, c.after, c.kind) for c in compare(a, b).changes]
+        found = [
+            (c.seq, c.path, c.before, c.after, c.kind, c.was_at) for c in compare(a, b).changes
+        ]
         assert [change for change in found if change[1].startswith("chat")] == expected
         assert len(expected) >= 58
 

@@ -31,8 +31,8 @@ from recorder import (
 )
 
 from rewind_nb import Store
-from rewind_nb._model import ErrorInfo, RunRow, StepRow, Usage
-from rewind_nb._store import Batch, _build, _delta, _migrate, _read
+from rewind_nb._model import ErrorInfo, ExperimentRow, RunRow, StepRow, Usage
+from rewind_nb._store import Batch, _build, _delta, _experiments, _migrate, _read
 from rewind_nb._store import _schema as schema
 from rewind_nb.errors import (
     AmbiguousIdError,
@@ -392,6 +392,10 @@ FULL = {
         usage=Usage(0, 0),
     ),
     "artifact": artifact_row(step_row("r_full", 3), ODD, b"\0\xff"),
+    "experiment": seal(ExperimentRow(
+        "e_full", ODD, ODD, ODD, digest(1), 5, {"pid": 1}, status="failed", note=ODD, ended_at=7,
+        result=digest(2),
+    )),
 }  # fmt: skip
 HOST = step_row("r_full", 3, calls=1)  # whose call and artifact they are
 
@@ -411,6 +415,7 @@ def test_a_row_comes_back_exactly(kind, where, path):
             "step": lambda: store.read(_read.step_rows, "r_full", 3, 4, path=row.path)[0],
             "call": lambda: store.read(_read.call_rows, key)[0],
             "artifact": lambda: store.read(_read.artifact_rows, key)[0],
+            "experiment": lambda: store.read(_experiments.experiment_row, "e_full"),
         }[kind]()
 
     assert found == row
@@ -439,6 +444,7 @@ def test_a_change_of_any_column_is_noticed_when_the_row_is_read(table, column, p
             "steps": lambda: store.read(_read.step_rows, "r_full", 0, 9, path=ODD),
             "calls": lambda: store.read(_read.call_rows, ("r_full", "", 3, 0)),
             "artifacts": lambda: store.read(_read.artifact_rows, ("r_full", "", 3, 0)),
+            "experiments": lambda: store.read(_experiments.experiment_rows),
         }
         assert readers[table]()  # it is fine before
         change(path, f"UPDATE {table} SET {column} = 'x'")

@@ -1,5 +1,6 @@
 """A row that is taken away is noticed, whatever table it was in and whoever refers to it."""
 
+import dataclasses
 import sqlite3
 
 import pytest
@@ -72,10 +73,8 @@ def fill(path):
         with pytest.raises(RuntimeError):
             Rewind(stumbling(), store=store).run()
         Rewind(build("penguins"), store=store).run(halt_after=["critique"])
+        rw.grid(run, "pay", {"output.total": [2.0]})
         assert store.verify().ok
-    with sqlite3.connect(path) as connection:  # what a later version writes
-        connection.execute("INSERT INTO experiments VALUES ('e', 'grid', NULL, '{}', 'ok', 0, 'h')")
-    connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +146,13 @@ def test_verify_says_which_table_of_which_run_lacks_a_row(copied):
 
 
 def test_a_row_that_was_not_counted_is_noticed(copied):
+    with Store(copied) as store:
+        row = dataclasses.replace(store.experiments()[0]._row, id="e_second")
     with sqlite3.connect(copied) as connection:
         connection.execute("DROP TRIGGER experiments_written")
-        connection.execute("INSERT INTO experiments VALUES ('f', 'grid', NULL, '{}', 'ok', 0, 'h')")
+        _, columns = schema.sealed(row)
+        marks = ", ".join("?" * len(columns))
+        connection.execute(f"INSERT INTO experiments VALUES ({marks})", columns)
     connection.close()
 
     with Store(copied) as store:

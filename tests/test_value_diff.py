@@ -176,7 +176,7 @@ def read(node, parts, kind):
         for_key = [child for key, child in children(node) if key == parts[0]]
         return [found for child in for_key for found in read(child, parts[1:], kind)]
     if kind == "order":
-        node = node["v"] if node.get("$") == "dataclass" else node
+        node = node["v"] if node.get("$") in ("dataclass", "pydantic") else node
         keys = [key for key, _ in node["v"]] if "$" in node else list(node)
         return [keys, [json.dumps(key, separators=(",", ":")) for key in keys]]
     in_set = type(node) is dict and node.get("$") == "set"

@@ -23,13 +23,12 @@ class SeenContext(ApplicationContext):
     """A context that tells its step which of its fields are read."""
 
     def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        if name in WATCHED:
-            super().__getattribute__("_note")(name, value)
-        elif name == "__dict__":
-            for field in WATCHED:
-                super().__getattribute__("_note")(field, value[field])
-        return value
+        held = super().__getattribute__("__dict__")
+        note = held.get("_note")  # None in a copy that `dataclasses.replace` made
+        for field in WATCHED if name == "__dict__" else (name,):
+            if note is not None and field in WATCHED:
+                note(field, held[field])
+        return super().__getattribute__(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = dataclasses.fields(ApplicationContext)

@@ -129,15 +129,13 @@ class Machine:
         """Go on from where the session stands: after a step that was applied, not executed."""
         self.app.update_state(self._state(None))
 
-    def put_in(self, inputs: Mapping[str, Any]) -> bool:
+    def put_in(self, action: str, inputs: Mapping[str, Any]) -> bool:
         """Apply what the plan has for the next step instead of executing it, if it has.
 
         Args:
+            action: the next one.
             inputs: what the step would be given.
         """
-        action = self.next_action
-        if action is None:
-            return False
         given = {**self._taken(action, inputs), **context_input(self.track.seq)}
         put = self.track.planned(action, given, self.code(action))
         if put is None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 __all__ = ["explain"]
 
 MAX_SAID = 4
-_FOLLOWED = ("class ", "helper ", "module ")
+_HELPER = "helper "  # as fingerprints name a function that the code calls
+_FOLLOWED = ("class ", _HELPER, "module ")
 Parts = Mapping[str, str]
 
 
@@ -42,6 +43,7 @@ def explain(
         for name, content in (contents or {}).items()
         if (now or {}).get(name) != content
     ]
+    told = [f"function {w.removeprefix(_HELPER)}" if w.startswith(_HELPER) else w for w in told]
     if len(told) > MAX_SAID:
         told = [*told[:MAX_SAID], f"{len(told) - MAX_SAID} more"]
     return "; ".join(told)

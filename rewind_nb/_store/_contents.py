@@ -93,7 +93,9 @@ def insertions(
                 depth = FREE_DEPTH + len(content.data) // BYTES_PER_BASE
                 row = (digest, edits, bytes.fromhex(like.hash), depth)
                 statements.append(Statement(INSERT_DELTA, [row]))
-        statements.append(Statement(INSERT_WHOLE, [(digest, content.data)]))
+        if not (statements and statements[-1].sql == INSERT_WHOLE):
+            statements.append(Statement(INSERT_WHOLE, []))
+        statements[-1].rows.append((digest, content.data))
     return statements
 
 

@@ -239,7 +239,8 @@ def sealed(row: Row, *, after: str | None = None, **changes: Any) -> tuple[Row, 
         values[shape.index[name]] = plain[shape.index[name]] = value
     if cls is RunRow:
         plain.append(_tip_hash(plain[0], plain))
-    return cls(*values), list(map(storable, plain))
+    columns = [v if type(v) is not str or v.isascii() else storable(v) for v in plain]
+    return cls(*values), columns
 
 
 def tip_values(run: RunRow) -> list[Any]:

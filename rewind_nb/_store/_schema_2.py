@@ -26,4 +26,6 @@ def to_schema_3(raw: sqlite3.Connection) -> None:
     raw.execute("DROP TABLE experiments")  # its trigger goes with it
     raw.execute(EXPERIMENTS)
     raw.execute(WRITTEN)
-    raw.execute("CREATE INDEX runs_experiment ON runs (experiment) WHERE experiment IS NOT NULL")
+    raw.execute(
+        "CREATE INDEX IF NOT EXISTS runs_experiment ON runs (experiment) WHERE experiment IS NOT NULL"
+    )

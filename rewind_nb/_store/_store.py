@@ -164,7 +164,9 @@ class Store:
 
     def row(self, id_prefix: str) -> RunRow:
         """The row of a run."""
-        found = self.read(_read.run_row, self.resolve(id_prefix))
+        self._writer.settle()
+        found = self.read(_read.run_row, id_prefix) if isinstance(id_prefix, str) else None
+        found = found or self.read(_read.run_row, self.resolve(id_prefix))
         assert found is not None  # noqa: S101  (resolve found it)
         return found
 

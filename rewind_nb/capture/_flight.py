@@ -96,8 +96,8 @@ async def aboarded(call: OpenCall) -> None:
                 await asyncio.wait([waited], timeout=NOTICE)
             _take(call, other)
     except RunStoppedError:
-        while ctx.flying and time.monotonic() < until and not ctx.stop.is_set():
-            await asyncio.sleep(LOOK)  # noqa: ASYNC110  (threads may count, too)
+        while ctx.flying and not ctx.stop.is_set() and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
         raise
 
 

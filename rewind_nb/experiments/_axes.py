@@ -82,6 +82,9 @@ def axis_of(name: Any, values: Any, said: str = "over=") -> Axis:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise ConfigError(f"The axis {name!r} takes a list of values; it got {short(values)}.")
     listed = tuple(values)
+    for position, value in enumerate(listed):
+        if value is not RECORDED and kind != "action" and not callable(value):
+            _codec.encode(value, path=f"over[{name!r}][{position}]")
     if not listed:
         raise ConfigError(f"The axis {name!r} has no values. Give at least one.")
     return Axis(name, kind, int(found["call"] or 0), path, listed)

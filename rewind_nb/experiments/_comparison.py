@@ -14,7 +14,7 @@ from rewind_nb._label import label as step_label
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._axes import label
-from rewind_nb.experiments._facts import Facts, FactsOf, why_not_ended
+from rewind_nb.experiments._facts import ENDED, Facts, FactsOf, why_not_ended
 from rewind_nb.experiments._verdicts import Judged, Outcome, judge
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class Comparison:
     def _compared(self) -> Iterator[Compared]:
         first: Judged | None = None
         for run in self.runs:
-            judged = judge(run, self._outcome, self.check)
+            ended = run.status in ENDED  # else it came to no end that could be judged
+            judged = judge(run, self._outcome, self.check if ended else None)
             known = first is not None and None not in (first.digest, judged.digest)
             changed = first.digest != judged.digest if first is not None and known else None
             parting = None if first is None else compare(self.runs[0], run).divergence

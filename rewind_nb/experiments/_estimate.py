@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rewind_nb import _patch
 from rewind_nb._combine import SUPPLIES_ANSWER, SUPPLIES_OUTPUT, Given
 from rewind_nb._cost import Cost, costs_of, sum_usage
 from rewind_nb._describe import plural
@@ -73,9 +74,11 @@ NOTHING = Estimate(0, 0, 0, 0, Cost())
 
 def estimate(recording: Recording, seq: int, given: Sequence[Given]) -> Estimate:
     """What one fork at *seq* with these overrides is likely to come to."""
+    if not given:
+        return Estimate(1, 0, 0, 0, Cost())
     rows = [placed.row for placed in recording.rows(seq)]
     kinds = {kind for kind, _, _ in given}
-    executing = _executing(rows, supplied=bool(kinds & set(SUPPLIES_OUTPUT)))
+    executing = _executing(rows, _supplied(given))
     answered = sum(kind in SUPPLIES_ANSWER and SUPPLIES_ANSWER[kind] == "model" for kind in kinds)
     calls = [call for row in executing for call in _model_calls(recording, row)]
     calls = calls[answered:] if executing and executing[0] is rows[0] else calls
@@ -103,12 +106,22 @@ def _at_todays_prices(calls: Sequence[CallRow]) -> Cost:
     return costs_of(replace(call, source="live", started_at=now) for call in calls)
 
 
-def _executing(rows: Sequence[StepRow], *, supplied: bool) -> list[StepRow]:
-    """The rows that execute where the first one changes all that it writes."""
+def _supplied(given: Sequence[Given]) -> set[str] | None:
+    """The keys whose values overrides supply; None where the step executes."""
+    keys: set[str] = set()
+    for kind, value, _ in given:
+        if kind not in SUPPLIES_OUTPUT or callable(value):
+            return None
+        keys |= set(_patch.patched_keys(value)) if kind == "patch" else set(map(str, value))
+    return keys
+
+
+def _executing(rows: Sequence[StepRow], supplied: set[str] | None) -> list[StepRow]:
+    """The rows that execute where the first one changes all that it writes, or is given."""
     if not rows:
         return []
-    changed = {key for key, _ in rows[0].writes}
-    found = [] if supplied else [rows[0]]
+    changed = {key for key, _ in rows[0].writes} if supplied is None else set(supplied)
+    found = [rows[0]] if supplied is None else []
     for row in rows[1:]:
         if changed & {key for key, _ in row.reads} or row.reads_all or row.status != "complete":
             found.append(row)

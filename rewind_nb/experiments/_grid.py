@@ -16,7 +16,7 @@ from rewind_nb.errors import ExperimentError, did_you_mean
 from rewind_nb.experiments._axes import RECORDED, Axis, choices, label, restored
 from rewind_nb.experiments._cells import BASELINE, Place, key_of
 from rewind_nb.experiments._experiment import Experiment
-from rewind_nb.experiments._facts import Facts, FactsOf, why_not_ended
+from rewind_nb.experiments._facts import ENDED, Facts, FactsOf, why_not_ended
 from rewind_nb.experiments._verdicts import Judged, Outcome, judge
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 WORDS = 40  # characters of a value's label
-ENDED = ("complete", "halted")  # a run that failed came to no end that could be judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,4 +366,4 @@ def _is(mine: Any, wanted: Any) -> bool:
     )
 
 
-__all__ = ["ENDED", "Cell", "Grid", "judged_from", "judged_to"]
+__all__ = ["Cell", "Grid", "judged_from", "judged_to"]

@@ -21,7 +21,8 @@ from rewind_nb.experiments._axes import Axis, axes_of, described, overrides, res
 from rewind_nb.experiments._cells import BASELINE, Place, Wanted, places
 from rewind_nb.experiments._comparison import Comparison
 from rewind_nb.experiments._estimate import NOTHING, Estimate, estimate, everything
-from rewind_nb.experiments._grid import ENDED, Grid, judged_to
+from rewind_nb.experiments._facts import ENDED
+from rewind_nb.experiments._grid import Grid, judged_to
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._recorded import at_of, recorded_value
@@ -78,7 +79,7 @@ class GridJob:
             raise ConfigError(f"samples={samples!r}: a whole number from 1 on.")
         axes = axes_of(over)
         job = cls(
-            run, at, run[at], axes, samples, Outcome.of(outcome),
+            run, at, run[at], axes, samples, Outcome.of(outcome).beside(axis.name for axis in axes),
             None if check is None else Check.of(check), reuse, cache, settings,
         )  # fmt: skip
         for one in places(axes, samples):
@@ -131,7 +132,7 @@ class GridJob:
         mode = asked["mode"]
         return cls.of(
             rw, grid.run, at_of(grid.run, asked["at"]), {axis.name: axis.values for axis in axes},
-            samples=asked["samples"], outcome=list(outcome.columns) or None, check=asked["check"],
+            samples=asked["samples"], outcome=list(outcome.paths or ()) or None, check=asked["check"],
             reuse=mode["reuse"], cache=None if mode["cache"] == "auto" else mode["cache"],
             **asked["settings"],
         )  # fmt: skip
@@ -161,19 +162,12 @@ class GridJob:
     def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
         """What the runs that are still to be made are likely to come to."""
         recording, seq = Recording.of(self.run), self.step.top.seq
+        anew = self.reuse == "none" and self.cache == "refresh"
         total = NOTHING
-        known: dict[tuple[tuple[str, int], ...], Estimate] = {}
         for wanted in self.wanted:
-            if wanted.key in done:
-                continue
-            kinds = tuple((kind, call) for kind, _, call in wanted.given)
-            if kinds not in known:
-                known[kinds] = (
-                    everything(recording, seq)
-                    if self.reuse == "none" and self.cache == "refresh"
-                    else estimate(recording, seq, wanted.given)
-                )
-            total = total + known[kinds]
+            if wanted.key not in done:
+                one = everything(recording, seq) if anew else estimate(recording, seq, wanted.given)
+                total = total + one
         return total
 
     def script(self) -> Script:

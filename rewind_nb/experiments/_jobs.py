@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from rewind_nb._budget import Budget
 from rewind_nb._model import CacheMode, ExperimentRow
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
@@ -79,6 +81,10 @@ def prepared(
         NotEncodableError: what it asks cannot be stored.
     """
     ways = Ways(**{k: v for k, v in how.items() if k not in ("label", "start")})
+    if ways.budget is not None and not isinstance(ways.budget, Budget):
+        raise ConfigError(f"budget={ways.budget!r}: pass Budget(calls=...), tokens= or usd=.")
+    if ways.executor is not None and not isinstance(ways.executor, Executor):
+        raise ConfigError(f"executor={ways.executor!r} is no executor of concurrent.futures.")
     workers = ways.max_workers
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise ConfigError(f"max_workers={workers!r}: a whole number from 1 on.")

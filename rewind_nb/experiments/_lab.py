@@ -228,6 +228,7 @@ def new_row(
         created_at=time.time(),
         owner=_owner.this_process(),
         status="interrupted",  # until it runs
+        note="not begun",
     )
     batch.experiment(row)
     store.submit(batch, durable=True).result()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec, _path
 from rewind_nb._check import Check, Verdict
 from rewind_nb._describe import error_line, short
 from rewind_nb._run import Run
-from rewind_nb.errors import CheckSyntaxError, ConfigError, NotEncodableError
+from rewind_nb.errors import CheckSyntaxError, ConfigError
 
 MISSING = _path.MISSING
+RESERVED = (  # names of the other columns of the frames that have outcomes
+    "cell", "baseline", "sample", "outcome_changed", "verdict", "reason", "divergence", "executed",
+    "reused", "live_calls", "played_calls", "tokens", "usd", "status", "error", "run_id", "label",
+    "value", "samples", "judged", "passes", "fails", "errors", "repeats", "pass_rate", "low",
+    "high", "tied", "run_ids",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,13 @@ class Outcome:
     paths: tuple[str, ...] | None = ()
     function: Callable[[Run], Any] | None = None
 
+    def beside(self, taken: Iterable[str]) -> Outcome:
+        """The same with columns that do not have the name of another one."""
+        taken = set(taken)
+        prefix = "outcome" if self.paths is None else "state"
+        names = (f"{prefix}.{name}" if name in taken else name for name in self.columns)
+        return replace(self, columns=tuple(names))
+
     @classmethod
     def of(cls, given: Any) -> Outcome:
         """From a path, a list of paths, a callable, or None for nothing.
@@ -40,7 +53,7 @@ class Outcome:
         if isinstance(given, str):
             given = [given]
         if callable(given):
-            return cls((getattr(given, "__name__", "outcome"),), None, given)
+            return cls((getattr(given, "__name__", "outcome"),), None, given).beside(RESERVED)
         if not isinstance(given, list | tuple) or not all(isinstance(p, str) for p in given):
             raise ConfigError(
                 "outcome= takes a path into the state such as 'report.verdict', a list of them, "
@@ -48,17 +61,19 @@ class Outcome:
             )
         for path in given:
             _path.parse(path)
-        return cls(tuple(given), tuple(given))
+        paths = tuple(dict.fromkeys(given))
+        return cls(paths, paths).beside(RESERVED)
 
     def to_dict(self) -> dict[str, Any]:
         """As it is stored."""
-        return {"columns": list(self.columns), "callable": self.function is not None}
+        paths = None if self.paths is None else list(self.paths)
+        return {"columns": list(self.columns), "paths": paths}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Outcome:
         """From what is stored; a callable does not come back."""
-        columns = tuple(stored["columns"])
-        return cls(columns, None if stored["callable"] else columns)
+        paths = stored["paths"]
+        return cls(tuple(stored["columns"]), None if paths is None else tuple(paths))
 
     @property
     def lost(self) -> bool:
@@ -69,15 +84,15 @@ class Outcome:
         """What it is for one run: values by column, `MISSING` where there is none."""
         if self.function is not None:
             value = self.function(run)
-            try:
-                _codec.encode(value)
-            except NotEncodableError:
-                value = short(value)
+            _codec.encode(value, path="outcome()")
             return {self.columns[0]: value}
         if not self.paths:
             return {}
         state = run.state
-        return {path: _path.get(state, path) for path in self.paths}
+        return {
+            column: _path.get(state, path)
+            for column, path in zip(self.columns, self.paths, strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True)
