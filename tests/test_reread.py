@@ -271,13 +271,17 @@ def long_runs(store):
 def test_the_changes_of_long_runs_are_those_of_each_pair_of_values_alone(long_runs):
     run, *forks = long_runs
     for a, b in [(run, forks[0]), (run, forks[1]), (forks[1], forks[0])]:
-        expected = []
+        expected, told = [], set()
         for before, after in compare(a, b).pairs:
             old, new = (
                 _codec.parse(s.store.content(dict(s.row.writes)["chat"]).data)
                 for s in (before, after)
             )
-            expected += [(after.seq, *delta) for delta in diff_nodes(old, new, "chat")]
+            deltas = list(diff_nodes(old, new, "chat"))
+            if len(deltas) > 32:  # told once as a whole, and from then on what is added
+                deltas = [delta for delta in deltas if delta.path not in told]
+                told |= {delta.path for delta in deltas}
+            expected += [(after.seq, *delta) for delta in deltas]
         found = [
             (c.seq, c.path, c.before, c.after, c.kind, c.was_at) for c in compare(a, b).changes
         ]
