@@ -18,6 +18,25 @@ import apps  # noqa: E402
 
 from rewind_nb import Rewind, Store  # noqa: E402
 
+# Files whose tests together take longer than all the others: `-m long` runs them, and so does CI.
+LONG = {
+    "test_ablate.py", "test_any_app.py", "test_chat.py", "test_check.py", "test_cli.py",
+    "test_codec.py", "test_codec_arrays.py", "test_codec_classes.py", "test_demo_pipeline.py",
+    "test_diff_identical.py", "test_examples.py", "test_explain.py", "test_flip.py",
+    "test_http_capture.py", "test_interrupts.py", "test_isolation.py", "test_pytest_plugin.py",
+    "test_review.py", "test_review_secrets.py", "test_review_store.py", "test_sdks.py",
+    "test_secrets.py", "test_stability.py", "test_store.py", "test_store_concurrency.py",
+    "test_store_faults.py", "test_store_vanished.py", "test_value_diff.py", "test_why.py",
+}  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest takes out what -m does not name
+def pytest_collection_modifyitems(items):
+    for item in items:
+        apart = any(map(item.get_closest_marker, ("live", "thorough", "mutants")))
+        if item.path.name in LONG and not apart:
+            item.add_marker(pytest.mark.long)
+
 
 @pytest.fixture(autouse=True)
 def _quiet_environment(monkeypatch, tmp_path):

@@ -29,7 +29,7 @@ from rewind_nb import _codec
 from rewind_nb._codec import decode, decode_node, digest, encode, is_atomic, parse
 from rewind_nb.errors import NotEncodableError, StoreCorruptError, UnknownTypeError
 
-thorough = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NEW_YEAR = datetime.fromisoformat("2024-01-01")
 TAGS = sorted(_codec._walk.DECODERS)

@@ -26,7 +26,7 @@ from rewind_nb._codec import decode, encode, parse
 from rewind_nb.errors import NotEncodableError, StoreCorruptError, UnknownTypeError
 
 thorough = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )  # fmt: skip
 
 

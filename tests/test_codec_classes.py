@@ -38,7 +38,7 @@ from rewind_nb._codec import (
 )
 from rewind_nb.errors import ConfigError, NotEncodableError, StoreCorruptError, UnknownTypeError
 
-thorough = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(autouse=True)

@@ -151,7 +151,7 @@ def test_every_change_has_a_path_that_reads_back(two):
         assert parse(delta.path)[0] == "state"
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.tuples(NODES, NODES) | NEAR)
 @example(([10, 20, 30], [5, 10, 15]))
 @example(([["x"], {"a": [1, 2], "b": 0}], [{"a": [3, 2], "b": 0}]))
