@@ -678,21 +678,24 @@ def in_a_loop(test):
 
 @in_a_loop
 async def test_a_grid_runs_in_the_running_loop(server, store):
-    rw = Rewind(async_app(chat(server)), store=store)
+    model = chat(server)
+    rw = Rewind(async_app(model), store=store)
     run = await rw.arun()
     grid = await rw.agrid(
         run, "quote", {"output.price": [20.0, 60.0]}, outcome="offer", max_workers=2
     )
-    inside = rw.grid(run, "quote", {"output.price": [10.0, 70.0]}, outcome="offer")
+    inside = rw.grid(run, "quote", {"output.price": [60.0, 20.0]}, outcome="offer")  # answered
+    await model.aclose()
 
     assert grid.df.offer.tolist()[1:] == [18.0, 54.0]
-    assert inside.df.offer.tolist()[1:] == [9.0, 63.0]
+    assert inside.df.offer.tolist()[1:] == [54.0, 18.0]
 
 
 @in_a_loop
 async def test_a_cancelled_grid_goes_on(store):
     with provider(slowly(negotiating, 0.1)) as server:
-        rw = Rewind(async_app(chat(server)), store=store)
+        model = chat(server)
+        rw = Rewind(async_app(model), store=store)
         run = await rw.arun()
         over = {"output.price": [20.0 + i for i in range(12)]}
         task = asyncio.ensure_future(rw.agrid(run, "quote", over, max_workers=3, outcome="offer"))
@@ -701,6 +704,7 @@ async def test_a_cancelled_grid_goes_on(store):
         with pytest.raises(asyncio.CancelledError):
             await task
         grid = await rw.aresume(rw.last_experiment)
+        await model.aclose()
 
     asked = [seen.prompt for seen in server.requests]
     assert len(asked) == len(set(asked))
