@@ -20,7 +20,8 @@ from rewind_nb import Rewind, Store  # noqa: E402
 
 # Files whose tests together take longer than all the others: `-m long` runs them, and so does CI.
 LONG = {
-    "test_ablate.py", "test_any_app.py", "test_chat.py", "test_check.py", "test_cli.py",
+    "test_ablate.py", "test_ambient.py", "test_any_app.py", "test_bisect.py", "test_regress.py",
+    "test_tasks.py", "test_chat.py", "test_check.py", "test_cli.py",
     "test_codec.py", "test_codec_arrays.py", "test_codec_classes.py", "test_demo_pipeline.py",
     "test_diff_identical.py", "test_examples.py", "test_explain.py", "test_flip.py",
     "test_http_capture.py", "test_interrupts.py", "test_isolation.py", "test_pytest_plugin.py",

@@ -459,6 +459,7 @@ def mypy(*arguments):
     )
 
 
+@pytest.mark.long
 def test_the_public_functions_keep_their_typed_signatures():
     checked = mypy("tests/typing_api.py")
 
