@@ -14,7 +14,7 @@ from rewind_nb._cells import manifest_of
 from rewind_nb._drive import Ended
 from rewind_nb._execution import Env
 from rewind_nb._itinerary import Itinerary
-from rewind_nb._model import Manifest
+from rewind_nb._model import ENDED, Manifest
 from rewind_nb._recording import Recording
 from rewind_nb._refusals import code_is_the_same
 from rewind_nb._session import Session
@@ -73,7 +73,7 @@ class Convergence:
         """Whether the parent's steps from *seq* on are what the same state leads to."""
         run = self.recording.run
         return (
-            run.status in ("complete", "halted")  # a step that failed is executed
+            run.status in ENDED  # a step that failed is executed
             and len(run) == len(self.recording.trajectory)  # it may have gone on meanwhile
             and self.way.as_recorded(seq)
             and self._same_code

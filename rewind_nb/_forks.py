@@ -22,7 +22,7 @@ from rewind_nb._execution import Env, Execution, run_row
 from rewind_nb._instead import Instead
 from rewind_nb._itinerary import Itinerary, fork_calls
 from rewind_nb._lane import Lane
-from rewind_nb._model import PLAYING, Reuse, RunRow, StepRow
+from rewind_nb._model import ENDED, PLAYING, Reuse, RunRow, StepRow
 from rewind_nb._outcome import Applied, encoded_overrides, step_key
 from rewind_nb._reasons import BEFORE, EQUAL
 from rewind_nb._recode import Coded, plan_action, plan_rerun
@@ -166,7 +166,7 @@ class Fork:
     @property
     def equal(self) -> bool:
         """Whether the override is what was recorded, and the parent came to its end."""
-        ended = self.parent.status in ("complete", "halted")
+        ended = self.parent.status in ENDED
         return ended and self.coded is not None and self.coded.planned.unchanged
 
     def ready(

@@ -9,6 +9,8 @@ from rewind_nb._visible import visible
 
 RunStatus = Literal["running", "complete", "halted", "failed", "interrupted"]
 RunKind = Literal["record", "fork", "replay"]
+ENDED: tuple[RunStatus, ...] = ("complete", "halted")  # came to an end that can be judged
+OVER: tuple[RunStatus, ...] = (*ENDED, "failed")  # came to some end of its own
 StepStatus = Literal["open", "complete", "failed", "interrupted"]
 Source = Literal[
     "live", "cache", "tool-cache", "override", "refused", "render-cache", "reused", "inherited"

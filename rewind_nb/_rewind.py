@@ -17,15 +17,14 @@ from rewind_nb._drive import Ended
 from rewind_nb._execution import Execution, driven_by_user, new_run
 from rewind_nb._forks import new_fork
 from rewind_nb._model import REUSES, CacheMode, Reuse
-from rewind_nb._plan import KINDS, UNSET, single
+from rewind_nb._plan import UNSET, single
 from rewind_nb._proof import Proof
 from rewind_nb._replay import Tally, new_replay, proof_of
 from rewind_nb._reruns import Reruns
 from rewind_nb._resume import resumed
 from rewind_nb._run import At, Run
-from rewind_nb._secrets import redact
 from rewind_nb._trajectory import Placed
-from rewind_nb.errors import ConfigError, did_you_mean
+from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._ablates import Ablates
 from rewind_nb.experiments._bisects import Bisects
 from rewind_nb.experiments._experiment import Experiment
@@ -324,12 +323,6 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
         **given: Any,
     ) -> Execution:
         settings = {k: given.pop(k) for k in _FORK_SETTINGS if k in given}
-        for name in given:
-            if name not in KINDS:
-                raise TypeError(
-                    f"fork() got an unexpected keyword argument {redact(repr(name))}. "
-                    f"{did_you_mean(name, [*KINDS, *_FORK_SETTINGS])}"
-                )
         if reuse not in REUSES:
             raise ConfigError(f"reuse={reuse!r} is not one of {', '.join(REUSES)}.")
         check_settings(call, settings)

@@ -163,7 +163,7 @@ def test_what_several_forks_ask_at_the_same_time_is_asked_once(store):
         over = {"state.units": [20, 20.0], "state.country": ["NO"]}  # one price, one prompt
         grid = rw.grid(run, "quote", over, outcome="deal", max_workers=2)
 
-    assert [len(g.runs) for g in [grid]] == [2]
+    assert len(grid.runs) == 2
     assert grid.df.deal.tolist()[1:] == [expected(20, "NO")] * 2
     assert server.count - before == 2  # the offer, and the haggling
     assert LOOKED_UP.lines == ["NO"]

@@ -13,22 +13,19 @@ from rewind_nb._check import Check
 from rewind_nb._describe import short
 from rewind_nb._model import CacheMode, Reuse
 from rewind_nb._recording import Recording
-from rewind_nb._refusals import refuse_running
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._ablate import Ablate, key_of
+from rewind_nb.experiments._asking import cache_of, check_whole, refuse_lost, told
 from rewind_nb.experiments._attempts import HOWS, How, Subject, attempts, chosen
 from rewind_nb.experiments._estimate import NOTHING, Estimate, estimate
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._probes import (
-    check_samples,
     looked_at,
     refuse_forks,
-    refuse_lost,
     refuse_unless,
     stored,
-    told,
 )
 from rewind_nb.experiments._trials import Trial
 from rewind_nb.experiments._verbs import Verbs, arguments, sorted_out, twin_of
@@ -77,7 +74,7 @@ class AblateJob:
             ExperimentError: the run fails, cannot be judged, or has no such fact.
             RewindError: nothing could be forked.
         """
-        check_samples(samples)
+        check_whole(samples=samples)
         if not callable(how) and not (isinstance(how, str) and how in HOWS):
             raise ConfigError(
                 f"how={short(how)} is neither 'perturb' nor 'remove' nor a function of a fact "
@@ -100,10 +97,9 @@ class AblateJob:
         asked = ablate.asked
         refuse_lost(ablate, more=asked["how_lost"])
         assert ablate.run is not None  # noqa: S101  (an ablate is about one run)
-        cache = asked["mode"]["cache"]
         return cls.of(
             rw, ablate.run, asked["check"], facts=asked["only"], how=asked["how"],
-            samples=asked["samples"], cache=None if cache == "auto" else cache,
+            samples=asked["samples"], cache=cache_of(asked),
             **asked["settings"],
         )  # fmt: skip
 
@@ -115,7 +111,8 @@ class AblateJob:
             "how_lost": callable(self.how),
             "only": self.only,
             "facts": [subject.told() for subject in self.subjects],
-            **told(self.check, self.samples, REUSE, self.cache, self.settings),
+            "samples": self.samples,
+            **told(self.check, REUSE, self.cache, self.settings),
         }
 
     def _trials(self) -> list[Trial]:
@@ -238,8 +235,7 @@ class Ablates(Verbs):
         return await self._abegin(self._ablate_job(run=run, check=check, **given))
 
     def _ablate_job(self, run: Run | str, check: Any, **more: Any) -> Prepared[Ablate]:
-        parent = self._found(run)
-        refuse_running(parent)
+        parent = self._at_rest(run)
         ways, settings = sorted_out(more)
         job = AblateJob.of(self, parent, check, **settings)
         return prepared(self, Ablate, job, parent, ways)

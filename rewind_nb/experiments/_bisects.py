@@ -12,21 +12,18 @@ from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._model import CacheMode, Reuse
 from rewind_nb._recording import Recording
-from rewind_nb._refusals import refuse_running
 from rewind_nb._run import Run
+from rewind_nb.experiments._asking import check_whole, refuse_lost, told
 from rewind_nb.experiments._bisect import Bisect, key_of, place_of
 from rewind_nb.experiments._estimate import NOTHING, Estimate, everything
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._probes import (
     Probe,
-    check_samples,
     looked_at,
     refuse_forks,
-    refuse_lost,
     refuse_unless,
     stored,
-    told,
 )
 from rewind_nb.experiments._trials import Trial
 from rewind_nb.experiments._verbs import Verbs, arguments, sorted_out, twin_of
@@ -85,7 +82,7 @@ class BisectJob:
             ExperimentError: the run passes, or cannot be judged.
             RewindError: nothing could be forked.
         """
-        check_samples(samples)
+        check_whole(samples=samples)
         job = cls(run, Check.of(check), samples, settings)
         refuse_unless("fail", run, job.check, OTHERWISE)
         refuse_forks(rw, run, settings)
@@ -107,7 +104,8 @@ class BisectJob:
         """What is stored of it."""
         return {
             "candidates": len(self.run),
-            **told(self.check, self.samples, REUSE, self.cache, self.settings),
+            "samples": self.samples,
+            **told(self.check, REUSE, self.cache, self.settings),
         }
 
     def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
@@ -238,8 +236,7 @@ class Bisects(Verbs):
     def _bisect_job(
         self, run: Run | str, check: Any, *, samples: int = 1, **more: Any
     ) -> Prepared[Bisect]:
-        parent = self._found(run)
-        refuse_running(parent)
+        parent = self._at_rest(run)
         ways, settings = sorted_out(more)
         job = BisectJob.of(self, parent, check, samples=samples, **settings)
         return prepared(self, Bisect, job, parent, ways)

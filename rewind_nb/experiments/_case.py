@@ -9,10 +9,11 @@ from typing import Literal
 from rewind_nb._compare import Diff, compare
 from rewind_nb._cost import Cost
 from rewind_nb._describe import displayed
+from rewind_nb._model import OVER
 from rewind_nb._run import Run
 from rewind_nb._wilson import wilson
 from rewind_nb.experiments._facts import Facts
-from rewind_nb.experiments._probes import ENDED, Probe
+from rewind_nb.experiments._probes import Probe
 
 Result = Literal["still passing", "regressed", "fixed", "still failing", "error", "not run"]
 RESULTS: tuple[Result, ...] = (
@@ -149,4 +150,4 @@ def _over(probe: Probe) -> bool:
     """Whether there is nothing to wait for: it ended, or was refused."""
     if probe.run is None:
         return probe.verdict is not None or bool(probe.reason)
-    return probe.run.status in ENDED
+    return probe.run.status in OVER

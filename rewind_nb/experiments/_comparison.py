@@ -11,10 +11,11 @@ from rewind_nb._check import Check
 from rewind_nb._compare import Diff, compare
 from rewind_nb._describe import displayed, plural
 from rewind_nb._label import label as step_label
+from rewind_nb._model import ENDED
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._axes import label
-from rewind_nb.experiments._facts import ENDED, Facts, FactsOf, why_not_ended
+from rewind_nb.experiments._facts import Facts, FactsOf, why_not_ended
 from rewind_nb.experiments._verdicts import Judged, Outcome, judge
 
 if TYPE_CHECKING:

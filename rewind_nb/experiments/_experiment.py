@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rewind_nb import _owner
 from rewind_nb._describe import displayed, plural
-from rewind_nb._model import ExperimentRow, ExperimentStatus, Usage
+from rewind_nb._model import ExperimentRow, ExperimentStatus, StepRow, Usage
 from rewind_nb._run import Run
 from rewind_nb._steps import sum_usage
 from rewind_nb._store import Store, _experiments, _read_tasks
@@ -88,9 +88,14 @@ class Experiment:
         return tuple(Run(self.store, row) for row in rows)
 
     @cached_property
+    def _steps(self) -> list[StepRow]:
+        """Every attempt at every step of its runs."""
+        return [row for run in self.runs for row in self.store.read(_read_tasks.every_step, run.id)]
+
+    @cached_property
     def usage(self) -> Usage | None:
         """Tokens its runs paid for; None where a provider did not say."""
-        return sum_usage(run.usage for run in self.runs)
+        return sum_usage(row.usage for row in self._steps)
 
     @property
     def df(self) -> pd.DataFrame:
@@ -116,8 +121,7 @@ class Experiment:
 
     def spent(self) -> str:
         """What it cost, in words."""
-        rows = [self.store.read(_read_tasks.every_step, run.id) for run in self.runs]
-        live = sum(row.live_calls for steps in rows for row in steps)
+        live = sum(row.live_calls for row in self._steps)
         tokens = self.usage
         known = tokens is not None and tokens.total_tokens is not None
         cost = f"{tokens.total_tokens:,} tokens" if tokens and known else "tokens unknown"

@@ -11,7 +11,6 @@ from rewind_nb._run import Run
 from rewind_nb._steps import sum_usage
 from rewind_nb._store import _read_tasks
 
-ENDED = ("complete", "halted")  # a run that failed came to no end that could be judged
 TAKEN_OVER = ("reused", "inherited")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from rewind_nb._model import CacheMode, Reuse
 from rewind_nb._recording import Recording
 from rewind_nb._run import At, Run
 from rewind_nb._steps import Step
-from rewind_nb.errors import ConfigError, ExperimentError, RewindError
+from rewind_nb.errors import ConfigError, ExperimentError
+from rewind_nb.experiments._asking import KEPT, cache_of, check_whole, refusal, refuse_lost, told
 from rewind_nb.experiments._axes import RECORDED, Axis, axis_of, described, overrides, restored
 from rewind_nb.experiments._estimate import Estimate, estimate, everything
 from rewind_nb.experiments._facts import why_not_ended
@@ -37,7 +38,6 @@ from rewind_nb.experiments._search import (
     Searching,
 )
 from rewind_nb.experiments._trials import Trial, Tried
-from rewind_nb.experiments._verdicts import reads_back
 
 
 @dataclass(slots=True)
@@ -98,9 +98,7 @@ class FlipJob:
             ExperimentError: the recorded run has no verdict.
             OverrideError: the step cannot consume the field.
         """
-        for name, count in (("samples", samples), ("max_probes", max_probes)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ConfigError(f"{name}={count!r}: a whole number from 1 on.")
+        check_whole(samples=samples, max_probes=max_probes)
         step = run[at]
         axis = axis_of(field, [RECORDED] if candidates is None else candidates, "field=")
         recorded = starting(axis, recorded_value(run, step, axis))
@@ -131,19 +129,15 @@ class FlipJob:
         return job
 
     def _refuse_what_nobody_consumes(self, rw: Bound) -> None:
-        allowed = self.settings.get("allow_code_change")
-        code = {} if allowed is None else {"allow_code_change": allowed}
-        refused: list[RewindError] = []
         env = rw._env(self.cache)  # noqa: SLF001  (one of its verbs)
+        allowed = self.settings.get("allow_code_change", False)
+
+        def check(value: Any) -> None:
+            check_fork(env, self.run, self.at, self.given(value), allow_code_change=allowed)
+
         tried = self.search().wanted()[:1] if self.numbers else range(len(self.axis.values))
-        for value in tried:
-            try:
-                check_fork(env, self.run, self.at, self.given(value), **code)
-            except RewindError as error:
-                refused.append(error)
-            else:
-                return
-        raise refused[0]
+        if (error := refusal(check, tried)) is not None:
+            raise error
 
     @classmethod
     def again(cls, rw: Bound, flip: Flip) -> FlipJob:
@@ -154,32 +148,24 @@ class FlipJob:
         """
         asked = flip.asked
         (axis,), whole = restored(asked["over"])
-        if not whole or asked["check_lost"] or asked["stubs"]:
-            raise ExperimentError(
-                f"Flip {flip.id} was asked with a function, and a store does not give functions "
-                "back. Go on with it in the process that made it, or call rw.flip(...) again: "
-                "answers that are recorded are not asked for again."
-            )
+        refuse_lost(flip, more=not whole, again=KEPT)
         assert flip.run is not None  # noqa: S101  (a flip is about one run)
-        mode, same = asked["mode"], ("toward", "between", "tolerance", "every", "samples")
+        same = ("toward", "between", "tolerance", "every", "samples")
         return cls.of(
             rw, flip.run, at_of(flip.run, asked["at"]), axis.name, asked["check"],
             candidates=None if asked["numbers"] else axis.values, max_probes=asked["max_probes"],
-            reuse=mode["reuse"], cache=None if mode["cache"] == "auto" else mode["cache"],
+            reuse=asked["mode"]["reuse"], cache=cache_of(asked),
             **{name: asked[name] for name in same}, **asked["settings"],
         )  # fmt: skip
 
     def asked(self) -> dict[str, Any]:
         """What is stored of it."""
-        stubs = isinstance(self.settings.get("effects"), Mapping)
         return {
             "at": self.step.address,
             "step": f"{self.step.seq} {self.step.action!r}",
             "over": described([self.axis]),
             "numbers": self.numbers,
             "recorded": self.recorded,
-            "check": self.check.text,
-            "check_lost": not reads_back(self.check),
             "verdict": self.verdict,
             "toward": self.toward,
             "between": None if self.between is None else list(self.between),
@@ -187,9 +173,7 @@ class FlipJob:
             "every": self.every,
             "samples": self.samples,
             "max_probes": self.max_probes,
-            "mode": {"reuse": self.reuse, "cache": self.cache or "auto"},
-            "settings": {k: v for k, v in self.settings.items() if k != "effects" or not stubs},
-            "stubs": stubs,
+            **told(self.check, self.reuse, self.cache, self.settings),
         }
 
     def search(self) -> Searching:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from rewind_nb._budget import Budget
 from rewind_nb._model import CacheMode, Reuse
-from rewind_nb._refusals import refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb.experiments._flip import Flip
 from rewind_nb.experiments._flip_job import FlipJob
@@ -120,8 +119,7 @@ class Flips(Verbs):
     def _flip_job(
         self, run: Run | str, at: At, field: str, check: Any, **more: Any
     ) -> Prepared[Flip]:
-        parent = self._found(run)
-        refuse_running(parent)
+        parent = self._at_rest(run)
         ways, asked = sorted_out(more)
         wave = max(1, min(WAVE, ways.get("max_workers") or WAVE))
         job = FlipJob.of(self, parent, at, field, check, wave=wave, **asked)

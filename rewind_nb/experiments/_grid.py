@@ -11,12 +11,13 @@ from rewind_nb import _path
 from rewind_nb._check import Check, Verdict
 from rewind_nb._compare import Diff, compare
 from rewind_nb._describe import displayed, plural, short
+from rewind_nb._model import ENDED
 from rewind_nb._run import Run
 from rewind_nb.errors import ExperimentError, did_you_mean
 from rewind_nb.experiments._axes import RECORDED, Axis, choices, label, restored
 from rewind_nb.experiments._cells import BASELINE, Place, key_of
 from rewind_nb.experiments._experiment import Experiment
-from rewind_nb.experiments._facts import ENDED, Facts, FactsOf, why_not_ended
+from rewind_nb.experiments._facts import Facts, FactsOf, why_not_ended
 from rewind_nb.experiments._verdicts import Judged, Outcome, judge
 
 if TYPE_CHECKING:

@@ -10,25 +10,24 @@ from typing import Any
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._check import Check
+from rewind_nb._combine import Given
 from rewind_nb._forks import check_fork
-from rewind_nb._model import CacheMode, Reuse
+from rewind_nb._model import ENDED, CacheMode, Reuse
 from rewind_nb._recording import Recording
-from rewind_nb._refusals import refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb._steps import Step
-from rewind_nb.errors import ConfigError, ExperimentError, RewindError
+from rewind_nb.experiments._asking import KEPT, cache_of, check_whole, refusal, refuse_lost, told
 from rewind_nb.experiments._axes import Axis, axes_of, described, overrides, restored
 from rewind_nb.experiments._cells import BASELINE, Place, Wanted, places
 from rewind_nb.experiments._comparison import Comparison
 from rewind_nb.experiments._estimate import NOTHING, Estimate, estimate, everything
-from rewind_nb.experiments._facts import ENDED
 from rewind_nb.experiments._grid import Grid, judged_to
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._recorded import at_of, recorded_value
 from rewind_nb.experiments._trials import Trial, Tried
 from rewind_nb.experiments._verbs import Verbs, arguments, sorted_out, twin_of
-from rewind_nb.experiments._verdicts import Outcome, judge, reads_back
+from rewind_nb.experiments._verdicts import Outcome, judge
 
 
 @dataclass(slots=True)
@@ -75,8 +74,7 @@ class GridJob:
             ConfigError: an axis is none, two replace the same, or an argument cannot work.
             OverrideError: no value of an axis can be consumed by the step.
         """
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise ConfigError(f"samples={samples!r}: a whole number from 1 on.")
+        check_whole(samples=samples)
         axes = axes_of(over)
         job = cls(
             run, at, run[at], axes, samples, Outcome.of(outcome).beside(axis.name for axis in axes),
@@ -89,28 +87,19 @@ class GridJob:
 
     def _refuse_what_nobody_consumes(self, rw: Bound) -> None:
         """Raise where every value of an axis is refused; a single one is a cell with an error."""
-        env = rw._env(self.cache)  # noqa: SLF001
-        for position, axis in enumerate(self.axes):
-            refused: list[RewindError] = []
-            for value in range(len(axis.values)):
-                given = overrides([self.axes[position]], [value])
-                try:
-                    check_fork(env, self.run, self.at, given, **self._code())
-                except RewindError as error:
-                    refused.append(error)
-                else:
-                    break
-            if len(refused) == len(axis.values):
-                refused[0].add_note(
-                    f"rewind_nb: so it is for every value of the axis {axis.name!r}"
-                )
-                raise refused[0]
-        first = self.wanted[0].given
-        check_fork(env, self.run, self.at, first, **self._code()) if len(self.axes) > 1 else None
+        env = rw._env(self.cache)  # noqa: SLF001  (one of its verbs)
+        allowed = self.settings.get("allow_code_change", False)
 
-    def _code(self) -> dict[str, Any]:
-        allowed = self.settings.get("allow_code_change")
-        return {} if allowed is None else {"allow_code_change": allowed}
+        def check(given: tuple[Given, ...]) -> None:
+            check_fork(env, self.run, self.at, given, allow_code_change=allowed)
+
+        for axis in self.axes:
+            each = (overrides([axis], [position]) for position in range(len(axis.values)))
+            if (error := refusal(check, each)) is not None:
+                error.add_note(f"rewind_nb: so it is for every value of the axis {axis.name!r}")
+                raise error
+        if len(self.axes) > 1:
+            check(self.wanted[0].given)
 
     @classmethod
     def again(cls, rw: Bound, grid: Grid) -> GridJob:
@@ -122,25 +111,17 @@ class GridJob:
         asked = grid.asked
         axes, whole = restored(asked["over"])
         outcome = Outcome.from_dict(asked["outcome"])
-        if not whole or outcome.lost or asked["check_lost"] or asked["stubs"]:
-            raise ExperimentError(
-                f"{type(grid).__name__} {grid.id} was asked with a function, and a store does not "
-                "give functions back. Go on with it in the process that made it, or call "
-                f"rw.{grid.kind}(...) again: answers that are recorded are not asked for again."
-            )
+        refuse_lost(grid, more=not whole or outcome.lost, again=KEPT)
         assert grid.run is not None  # noqa: S101  (a grid is about one run)
-        mode = asked["mode"]
         return cls.of(
             rw, grid.run, at_of(grid.run, asked["at"]), {axis.name: axis.values for axis in axes},
             samples=asked["samples"], outcome=list(outcome.paths or ()) or None, check=asked["check"],
-            reuse=mode["reuse"], cache=None if mode["cache"] == "auto" else mode["cache"],
+            reuse=asked["mode"]["reuse"], cache=cache_of(asked),
             **asked["settings"],
         )  # fmt: skip
 
     def asked(self) -> dict[str, Any]:
         """What is stored of it."""
-        stubs = isinstance(self.settings.get("effects"), Mapping)
-        kept = {k: v for k, v in self.settings.items() if k != "effects" or not stubs}
         twins = {place.key: place.twin for place in self.places if place.twin != place.key}
         return {
             "at": self.step.address,
@@ -148,11 +129,7 @@ class GridJob:
             "over": described(self.axes),
             "samples": self.samples,
             "outcome": self.outcome.to_dict(),
-            "check": None if self.check is None else self.check.text,
-            "check_lost": not reads_back(self.check),
-            "mode": {"reuse": self.reuse, "cache": self.cache or "auto"},
-            "settings": kept,
-            "stubs": stubs,
+            **told(self.check, self.reuse, self.cache, self.settings),
             "twins": twins,
             "recorded": {
                 axis.name: recorded_value(self.run, self.step, axis) for axis in self.axes
@@ -162,13 +139,10 @@ class GridJob:
     def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
         """What the runs that are still to be made are likely to come to."""
         recording, seq = Recording.of(self.run), self.step.top.seq
-        anew = self.reuse == "none" and self.cache == "refresh"
-        total = NOTHING
-        for wanted in self.wanted:
-            if wanted.key not in done:
-                one = everything(recording, seq) if anew else estimate(recording, seq, wanted.given)
-                total = total + one
-        return total
+        left = [wanted.given for wanted in self.wanted if wanted.key not in done]
+        if self.reuse == "none" and self.cache == "refresh":
+            return everything(recording, seq).times(len(left))
+        return sum((estimate(recording, seq, given) for given in left), NOTHING)
 
     def script(self) -> Script:
         """Make the forks, then judge them."""
@@ -290,8 +264,7 @@ class Grids(Verbs):
         cache: CacheMode | None = None,
         **more: Any,
     ) -> Prepared[Grid]:
-        parent = self._found(run)
-        refuse_running(parent)
+        parent = self._at_rest(run)
         ways, settings = sorted_out(more)
         job = GridJob.of(
             self, parent, at, over, samples=samples, outcome=outcome, check=check, reuse=reuse,

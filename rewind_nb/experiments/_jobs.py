@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rewind_nb._budget import Budget
-from rewind_nb._model import CacheMode, ExperimentRow
+from rewind_nb._model import OVER, CacheMode, ExperimentRow
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._estimate import NOTHING, Estimate
@@ -66,9 +66,8 @@ class Prepared(Generic[E]):
         """What is left is likely to come to."""
         if self.row.status == "complete":
             return NOTHING
-        ended = ("complete", "halted", "failed")
         prior = self.lab().prior
-        return self.job.estimate(frozenset(k for k, run in prior.items() if run.status in ended))
+        return self.job.estimate(frozenset(k for k, run in prior.items() if run.status in OVER))
 
 
 def prepared(

@@ -23,7 +23,7 @@ from rewind_nb._budget import Budget, Meter
 from rewind_nb._describe import plural
 from rewind_nb._drive import Ended
 from rewind_nb._loops import wait_for
-from rewind_nb._model import CacheMode, ExperimentRow, ExperimentStatus, RunRow
+from rewind_nb._model import OVER, CacheMode, ExperimentRow, ExperimentStatus, RunRow
 from rewind_nb._store import Batch, Store, _experiments
 from rewind_nb.errors import RunBusyError
 from rewind_nb.experiments._progress import Progress
@@ -144,7 +144,7 @@ class Lab:
             run = self.prior.get(trial.key)
             if run is None:
                 left.append(trial)
-            elif run.status in ("complete", "halted", "failed"):
+            elif run.status in OVER:
                 ended.append(Tried(trial, run.id))
             else:
                 left.append(replace(trial, run_id=run.id, resumes=True))

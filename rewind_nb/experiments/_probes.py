@@ -12,16 +12,13 @@ from rewind_nb._check import Check
 from rewind_nb._describe import displayed, error_line
 from rewind_nb._drive import LACKS_INPUTS
 from rewind_nb._forks import check_fork
-from rewind_nb._model import CacheMode, Reuse
+from rewind_nb._model import OVER
 from rewind_nb._run import Run
 from rewind_nb._store import Store
 from rewind_nb.capture._effects import check_effects
-from rewind_nb.errors import ConfigError, ExperimentError
+from rewind_nb.errors import ExperimentError
 from rewind_nb.experiments._experiment import Experiment
 from rewind_nb.experiments._trials import Tried
-from rewind_nb.experiments._verdicts import reads_back
-
-ENDED = ("complete", "halted", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ def judged(run: Run, check: Check, like: Run | None = None) -> tuple[str | None,
         return None, error or displayed(run.note or "the run failed")
     if run.status == "halted" and LACKS_INPUTS in (run.note or ""):
         return None, displayed(f"stopped before its end: {run.note}")
-    if run.status not in ENDED:
+    if run.status not in OVER:
         return None, f"the run is {run.status}"
     verdict = check(run)
     return verdict.outcome, verdict.reason
@@ -135,16 +132,6 @@ class Probing(Experiment):
 # -- asking -----------------------------------------------------------------------------
 
 
-def check_samples(samples: Any) -> None:
-    """Refuse what is no number of samples.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-        raise ConfigError(f"samples={samples!r}: a whole number from 1 on.")
-
-
 def refuse_unless(wanted: str, run: Run, check: Check, otherwise: str) -> None:
     """Refuse a run whose verdict is another.
 
@@ -187,33 +174,3 @@ def refuse_forks(rw: Bound, run: Run, settings: Mapping[str, Any]) -> None:
         settings.get("effects"),
         lambda: {call.name for step in run.walk() for call in step.calls if call.kind == "tool"},
     )
-
-
-def told(
-    check: Check, samples: int, reuse: Reuse, cache: CacheMode | None, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What is stored of how forks are made and judged."""
-    stubs = isinstance(settings.get("effects"), Mapping)
-    return {
-        "check": check.text,
-        "check_lost": not reads_back(check),
-        "samples": samples,
-        "mode": {"reuse": reuse, "cache": cache or "auto"},
-        "settings": {k: v for k, v in settings.items() if k != "effects" or not stubs},
-        "stubs": stubs,
-    }
-
-
-def refuse_lost(experiment: Experiment, *, more: bool = False) -> None:
-    """Refuse to take up an experiment that was asked with a function.
-
-    Raises:
-        ExperimentError: a store does not give functions back.
-    """
-    asked = experiment.asked
-    if asked["check_lost"] or asked["stubs"] or more:
-        raise ExperimentError(
-            f"{experiment.kind.capitalize()} {experiment.id} was asked with a function, and a "
-            "store does not give functions back. Go on with it in the process that made it, or "
-            f"call rw.{experiment.kind}(...) again."
-        )

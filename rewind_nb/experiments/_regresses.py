@@ -13,23 +13,20 @@ from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._describe import displayed, plural, short
-from rewind_nb._model import CacheMode
+from rewind_nb._model import OVER, CacheMode
 from rewind_nb._recording import Recording
 from rewind_nb._run import Run
 from rewind_nb._steps import Step
 from rewind_nb.capture._effects import check_effects
 from rewind_nb.errors import ConfigError, StepNotFoundError
+from rewind_nb.experiments._asking import check_whole, refuse_lost, told
 from rewind_nb.experiments._estimate import NOTHING, Estimate, everything
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._probes import (
-    ENDED,
     Probe,
-    check_samples,
     looked_at,
-    refuse_lost,
     stored,
-    told,
 )
 from rewind_nb.experiments._regress import Regress, key_of
 from rewind_nb.experiments._trials import Trial
@@ -89,7 +86,7 @@ class RegressJob:
             ConfigError: an argument cannot work, or there is no run.
             StepNotFoundError: none of the runs has the step to start from.
         """
-        check_samples(samples)
+        check_whole(samples=samples)
         if isinstance(start, Step) or not is_address(start):
             raise ConfigError(
                 f"start={short(start)}: 'first', 'last', or a step as each run may have it, such "
@@ -120,7 +117,8 @@ class RegressJob:
     def asked(self) -> dict[str, Any]:
         """What is stored of it."""
         return {
-            **told(self.check, self.samples, "none", self.cache, self.settings),
+            "samples": self.samples,
+            **told(self.check, "none", self.cache, self.settings),
             "start": self.start,
             "cases": {one.run.id: one.to_dict() for one in self.candidates},
         }
@@ -166,7 +164,7 @@ def suite_of(rw: Bound, runs: Any) -> tuple[list[Run], str | None]:
             raise ConfigError("runs= has no run. Leave it out to execute every recorded run.")
         return found, None
     recorded = [run for run in rw.store.runs() if run.kind == "record"]
-    found = [run for run in recorded if run.status in ENDED and len(run)]
+    found = [run for run in recorded if run.status in OVER and len(run)]
     if not found:
         raise ConfigError(
             f"There is no recorded run in {rw.store!r} to execute again. Record one with "
@@ -180,7 +178,7 @@ def suite_of(rw: Bound, runs: Any) -> tuple[list[Run], str | None]:
 
 def _candidate(run: Run, start: Start, check: Check) -> Candidate:
     step, error = None, None
-    if run.status not in ENDED:
+    if run.status not in OVER:
         how = f"the recorded run is {run.status}, so it has no outcome yet"
         return Candidate(run, None, None, "error", how, how)
     verdict = check(run)

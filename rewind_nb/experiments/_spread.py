@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from rewind_nb._describe import displayed
 from rewind_nb._label import address, label
+from rewind_nb._model import OVER
 from rewind_nb._run import Run
 from rewind_nb._steps import Step
 from rewind_nb._wilson import wilson
 from rewind_nb.experiments._entropy import Moving
-from rewind_nb.experiments._probes import ENDED
 
 Place = tuple[str, str, int]  # the task it is in, the action, the visit
 Varies = Literal["itself", "inputs", "unknown"]
@@ -43,7 +43,7 @@ class Draw:
     @property
     def ended(self) -> bool:
         """Whether it counts: it came to an end, be it a failure."""
-        return self.run is not None and self.run.status in ENDED
+        return self.run is not None and self.run.status in OVER
 
 
 @dataclass(frozen=True, slots=True)

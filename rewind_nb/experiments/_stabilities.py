@@ -12,19 +12,20 @@ from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._describe import displayed, error_line
 from rewind_nb._forks import check_fork
-from rewind_nb._model import CacheMode
+from rewind_nb._model import OVER, CacheMode
 from rewind_nb._recording import Recording
 from rewind_nb._refusals import refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb.errors import ConfigError
+from rewind_nb.experiments._asking import refuse_lost, told
 from rewind_nb.experiments._estimate import Estimate, everything
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
-from rewind_nb.experiments._probes import ENDED, judged, refuse_lost
+from rewind_nb.experiments._probes import judged
 from rewind_nb.experiments._stability import Stability, key_of
 from rewind_nb.experiments._trials import Trial, Tried
 from rewind_nb.experiments._verbs import Verbs, arguments, sorted_out, twin_of
-from rewind_nb.experiments._verdicts import MISSING, Outcome, reads_back
+from rewind_nb.experiments._verdicts import MISSING, Outcome
 
 Against = Run | str | Sequence[Run | str] | None
 
@@ -107,7 +108,6 @@ class StabilityJob:
 
     def asked(self) -> dict[str, Any]:
         """What is stored of it."""
-        stubs = not isinstance(self.settings.get("effects"), str | None)
         step = self.run[self.seq]
         against = {"runs": [run.id for run in self.others], "again": self.repeated}
         return {
@@ -117,11 +117,7 @@ class StabilityJob:
             "k": self.k,
             "against": against if self.others else None,
             "outcome": self.outcome.to_dict(),
-            "check": None if self.check is None else self.check.text,
-            "check_lost": not reads_back(self.check),
-            "mode": {"reuse": "none", "cache": self.cache},
-            "settings": {k: v for k, v in self.settings.items() if k != "effects" or not stubs},
-            "stubs": stubs,
+            **told(self.check, "none", self.cache, self.settings),
         }
 
     def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
@@ -158,7 +154,7 @@ class StabilityJob:
                     refused[key] = displayed(error_line(tried.error))
                 continue
             run = self.run.store.run(tried.run_id)
-            if run.status not in ENDED:
+            if run.status not in OVER:
                 continue
             looked_at.append(run)
             if self.check is not None and key.startswith("own/"):
@@ -187,7 +183,7 @@ def _others(rw: Bound, against: Any) -> tuple[tuple[Run, ...], bool]:
         raise ConfigError("against= has no run. Give a run, or a list of some.")
     for one in found:
         refuse_running(one)
-        if not again and one.status not in ENDED:
+        if not again and one.status not in OVER:
             raise ConfigError(
                 f"against= has run {one.id}, which is {one.status}, so it has no outcome yet. Go "
                 f"on with it: rw.resume({one.id!r})."
@@ -298,8 +294,7 @@ class Stabilities(Verbs):
         check: Any = None,
         **more: Any,
     ) -> Prepared[Stability]:
-        parent = self._found(run)
-        refuse_running(parent)
+        parent = self._at_rest(run)
         ways, settings = sorted_out(more)
         job = StabilityJob.of(
             self, parent, k, at, against, outcome=outcome, check=check, **settings

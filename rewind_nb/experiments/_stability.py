@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rewind_nb import _codec
 from rewind_nb._describe import displayed, plural
+from rewind_nb._model import OVER
 from rewind_nb._run import Run
 from rewind_nb._steps import Step
 from rewind_nb._wilson import wilson
@@ -15,7 +16,7 @@ from rewind_nb.errors import StepNotFoundError, did_you_mean
 from rewind_nb.experiments._entropy import FieldsOf, encoded, moving
 from rewind_nb.experiments._experiment import Experiment
 from rewind_nb.experiments._noise import Fields, Noise, compared
-from rewind_nb.experiments._probes import ENDED, failure
+from rewind_nb.experiments._probes import failure
 from rewind_nb.experiments._spread import NAMED, Draw, Place, Share, Spread, row, varies_by
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class Stability(Experiment):
             return None
         if against["again"]:
             others = [self._made.get(key_of("against", n)) for n in range(self.k)]
-            found = [run for run in others if run is not None and run.status in ENDED]
+            found = [run for run in others if run is not None and run.status in OVER]
         else:
             found = [self.store.run(run_id) for run_id in against["runs"]]
         fields = FieldsOf(self.store)

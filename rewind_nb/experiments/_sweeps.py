@@ -11,7 +11,6 @@ from typing import Any
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._model import CacheMode, Reuse
-from rewind_nb._refusals import refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._axes import RECORDED, axes_of
@@ -151,8 +150,7 @@ class Sweeps(Verbs):
     def _sweep_job(
         self, run: Run | str, at: At, over: Mapping[str, Sequence[Any]], **more: Any
     ) -> Prepared[Sweep]:
-        parent = self._found(run)
-        refuse_running(parent)
+        parent = self._at_rest(run)
         ways, asked = sorted_out(more)
         job = SweepJob.of(self, parent, at, over, **(DEFAULTS | asked))
         return prepared(self, Sweep, job, parent, ways)

@@ -190,9 +190,7 @@ class Trials:
 
     def _stop(self, futures: set[Future[Tried]]) -> None:
         """Tell the runs to stop and wait a little; the answers under way are still kept."""
-        self.stopping = True
-        for execution in list(self._executing.values()):
-            execution.session.stop.set()
+        self._ask_to_stop()
         for future in futures:
             future.cancel()
         deadline = time.monotonic() + GRACE
@@ -240,6 +238,7 @@ class Trials:
         if not self.env.spec.is_async:
             pool = ThreadPoolExecutor(self.workers(len(trials)), "rewind-trial")
             futures = {pool.submit(self.make, trial) for trial in trials}
+            pool.shutdown(wait=False)  # its threads end with the last trial
             running = {asyncio.wrap_future(future) for future in futures}
             stop: Callable[[], None] = lambda: self._stop(futures)  # noqa: E731
         else:

@@ -10,6 +10,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
+from rewind_nb._refusals import refuse_running
+from rewind_nb._run import Run
 from rewind_nb._secrets import redact
 from rewind_nb.errors import NothingToResumeError, did_you_mean
 from rewind_nb.experiments._estimate import Estimate
@@ -64,6 +66,16 @@ class Verbs(Bound):
         """The experiment that was asked for last, also after it was stopped."""
         last = next(reversed(self._jobs), None)
         return None if last is None else self.store.experiment(last)
+
+    def _at_rest(self, run: Run | str) -> Run:
+        """A run that forks can be made of.
+
+        Raises:
+            RunBusyError: it is still running.
+        """
+        found = self._found(run)
+        refuse_running(found)
+        return found
 
     # -- all of them ------------------------------------------------------------------------
 
