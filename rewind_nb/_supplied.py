@@ -49,7 +49,6 @@ def supplied(
     inside = (r for r in recording.inside(top.row) if (r.path, r.action, r.visit) == place)
     first = next(inside) if place[0] else top.row
     planned = plan_overrides(target_of(env, recording.run, recording, top, first), given)
-    assert planned is not None  # noqa: S101  (there are some)
     return planned_put(recording, first, replace(planned, overrides=tuple(overrides)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from rewind_nb._cost import Cost
 from rewind_nb._label import label
@@ -39,7 +40,6 @@ class FactsOf:
 
     def __init__(self, parent: Run) -> None:
         self.parent = parent
-        self._hashes: dict[tuple[str, int], str | None] | None = None
 
     def __call__(self, run: Run) -> Facts:
         """The facts of one run."""
@@ -69,12 +69,9 @@ class FactsOf:
                 return label(row.seq, row.action, row.visit, "")
         return None
 
-    @property
+    @cached_property
     def _recorded(self) -> dict[tuple[str, int], str | None]:
-        if self._hashes is None:
-            steps = self.parent.steps
-            self._hashes = {(step.action, step.visit): step.hash for step in steps}
-        return self._hashes
+        return {(step.action, step.visit): step.hash for step in self.parent.steps}
 
 
 def why_not_ended(run: Run | None) -> str | None:
