@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from rewind_nb._describe import notes_on
 from rewind_nb._drive import BEAT, Ended
+from rewind_nb._signals import put_off
 
 GRACE = 5.0  # seconds that an interrupted execution gets to write down where it stopped
 
@@ -73,7 +74,9 @@ class _Waiting:
         try:
             self.ended = await self.make()
         finally:
-            await _cancel_others()
+            # As `asyncio.run` does, what actions left running is ended: it belongs to no later run.
+            if others := asyncio.all_tasks(self.loop) - {self.task}:
+                await _cancelled(others)
         stopped = self.ended.error
         if isinstance(stopped, asyncio.CancelledError) and self.task and self.task.cancelling():
             raise stopped
@@ -86,13 +89,11 @@ class _Waiting:
                 self.loop.call_soon_threadsafe(self.task.cancel)
 
 
-async def _cancel_others() -> None:
-    """End what actions left running, as `asyncio.run` does: it belongs to no later run."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+def _cancelled(tasks: set[asyncio.Task[Any]]) -> asyncio.Future[list[Any]]:
+    """Cancel tasks, at least one; done when they are. No task, so that none of them cancels it."""
+    for task in tasks:
         task.cancel()
-    if others:
-        await asyncio.gather(*others, return_exceptions=True)
+    return asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Lasting(threading.local):
@@ -109,14 +110,19 @@ _lasting = _Lasting()
 
 
 def _here(waiting: _Waiting) -> None:
-    if _lasting.runner is None:
-        _lasting.runner = _new_runner()
+    # The loop is kept again only where it came out in order: an interrupt can leave it anywhere.
+    runner, _lasting.runner = _lasting.runner or _new_runner(), None
+    main = waiting.main()
     try:
-        _run(_lasting.runner, waiting)
+        runner.run(main, context=waiting.context)
     finally:
-        if waiting.began.is_set() and waiting.ended is None:  # stopped for good, in the middle
-            runner, _lasting.runner = _lasting.runner, None
-            runner.close()
+        waiting.given_up = waiting.task is None
+        if waiting.task is None or waiting.task.done():
+            _settle(runner.get_loop())
+            main.close()  # where it did not come to be a task
+            _lasting.runner = runner
+        else:  # stopped for good, in the middle
+            _close(runner.get_loop())
 
 
 def _new_runner() -> asyncio.Runner:
@@ -126,18 +132,34 @@ def _new_runner() -> asyncio.Runner:
     return runner
 
 
+def _settle(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a loop run what is due: the order to stop may still be, which is not the next run's."""
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    if not loop.is_closed() and not loop.is_running():
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-
-
-def _run(runner: asyncio.Runner, waiting: _Waiting) -> None:
-    main = waiting.main()
+    if loop.is_closed() or loop.is_running():
+        return
     try:
-        runner.run(main, context=waiting.context)
+        _end(asyncio.all_tasks(loop), loop)
+        loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
-        main.close()  # where an interrupt came before it began
+        with put_off():
+            loop.close()
+
+
+def _end(tasks: set[asyncio.Task[Any]], loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel tasks and let them come to their end, for a while."""
+    if not tasks:
+        return
+    ended = _cancelled(tasks)
+    ended.add_done_callback(lambda _: loop.stop())
+    timeout = loop.call_later(GRACE, loop.stop)
+    while not ended.done() and loop.time() < timeout.when():
+        # One more interrupt ends what keeps the loop from going on, and nothing else.
+        with contextlib.suppress(KeyboardInterrupt):
+            loop.run_forever()
 
 
 # -- in another thread --------------------------------------------------------------------
@@ -181,7 +203,7 @@ def _work(jobs: queue.SimpleQueue[_Waiting | None]) -> None:
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         while (waiting := jobs.get()) is not None:
             try:
-                _run(runner, waiting)
+                runner.run(waiting.main(), context=waiting.context)
             except BaseException as error:  # noqa: BLE001  (raised again in the caller's thread)
                 waiting.error = error
             finally:

@@ -12,6 +12,7 @@ import pytest
 from burr.core import ApplicationBuilder, State, action
 
 from rewind_nb import Rewind, _loops
+from rewind_nb._drive import Ended
 
 PATIENCE = 10  # seconds until a test that an interrupt does not end ends by itself
 
@@ -236,6 +237,9 @@ def test_a_run_interrupted_anywhere_is_whole_and_goes_on(store, asynchronous, mo
             time.sleep(0.01)
         except KeyboardInterrupt:
             send.join()
+        except BaseException:
+            send.cancel()  # it would end the test runner
+            raise
         run = rw.last_run
         seen.add((run.status, len(run)))
         if run.status != "complete":
@@ -245,3 +249,35 @@ def test_a_run_interrupted_anywhere_is_whole_and_goes_on(store, asynchronous, mo
         assert [s.hash for s in run.steps] == [s.hash for s in whole.steps]
     assert len(seen) > 3
     assert store.verify().ok
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_several_interrupts_at_once_are_one_and_the_next_run_goes(store, times):
+    interrupts = [times]
+
+    @action(reads=[], writes=["second"])
+    async def second(state: State) -> State:
+        if interrupts:
+            for _ in range(interrupts.pop()):
+                asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+            await asyncio.Event().wait()
+        return state.update(second=2)
+
+    rw = Rewind(app_of(second), store=store)
+    with pytest.raises(KeyboardInterrupt):
+        rw.run()
+    assert stopped_at(rw.last_run) == KEPT
+    assert dict(rw.run().state) == {"first": 1, "second": 2}
+
+
+def test_an_interrupt_between_the_end_and_the_loops_stop_does_not_stop_the_next_run():
+    async def ending(*, interrupted):
+        if interrupted:
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+        else:
+            await asyncio.sleep(0)
+        return Ended("complete", None)
+
+    with pytest.raises(KeyboardInterrupt):
+        _loops.wait_for(lambda: ending(interrupted=True))
+    assert _loops.wait_for(lambda: ending(interrupted=False)) == Ended("complete", None)
