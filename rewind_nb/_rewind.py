@@ -38,6 +38,8 @@ from rewind_nb.experiments._verbs import twin_of
 if TYPE_CHECKING:
     from burr.core import Application
 
+    from rewind_nb.widgets import RunGraph
+
 E = TypeVar("E", bound=Experiment)
 
 
@@ -129,6 +131,22 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
             state=check_mapping("state", state),
             label=label,
         )
+
+    def watch(self, **layout: Any) -> RunGraph:
+        """A widget that shows, live, what is executed from now on.
+
+        Args:
+            layout: traits of every ipywidgets widget.
+
+        Example:
+            >>> rw.watch()  # doctest: +SKIP
+            >>> run = rw.run(halt_after=["publish"])  # doctest: +SKIP
+        """
+        from rewind_nb.widgets import RunGraph
+
+        graph = RunGraph(**layout)
+        graph.follow(self)
+        return graph
 
     def application(self, label: str | None = None) -> Application:
         """A recorded Burr application to drive yourself: iterate it, serve it, step it.

@@ -5,16 +5,21 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from rewind_nb._notebook import Shown
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import networkx as nx
     import pandas as pd
 
     from rewind_nb._consumed import Consumed
     from rewind_nb._explain import Explanation
     from rewind_nb._run import Run
+    from rewind_nb.widgets import RunGraph
 
 
-class Views:
+class Views(Shown):
     """What a run shows of itself beyond its steps."""
 
     @property
@@ -111,6 +116,34 @@ class Views:
         from rewind_nb import _frames
 
         return _frames.fields_df([self._run])
+
+    def view(self, *, selection: str = "") -> RunGraph:
+        """The run as a widget: its graph, and what is told of the selected step.
+
+        A run as the last line of a cell shows the same.
+
+        Args:
+            selection: the address of a step that is selected at first, such as ``search:2``.
+
+        Example:
+            >>> graph = run.view(selection="analyse:1")  # doctest: +SKIP
+        """
+        from rewind_nb.widgets import RunGraph
+
+        return RunGraph(self._run, selection=selection)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the run as one page to look at and click through without a kernel or a network.
+
+        Returns:
+            The path.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        from rewind_nb.widgets import save_run
+
+        return save_run(self._run, path)
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html
