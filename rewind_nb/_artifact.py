@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from rewind_nb._describe import plural
 from rewind_nb._model import ArtifactRow, Source
 from rewind_nb._store import Store, _read
 
@@ -33,9 +34,7 @@ class Artifact:
         return file_in(self._row, self._reused_by) if self._reused_by else Path(self._row.file)
 
     def __repr__(self) -> str:
-        return (
-            f"Artifact({self.name!r}, sha256={self.sha256[:12]}, {self.size} bytes, {self.source})"
-        )
+        return f"Artifact({self.name!r}, sha256={self.sha256[:12]}, {plural(self.size, 'byte')}, {self.source})"
 
 
 def file_in(row: ArtifactRow, run_id: str) -> Path:

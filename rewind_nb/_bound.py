@@ -8,7 +8,7 @@ from typing import Any
 
 from rewind_nb import _codec
 from rewind_nb._burr import read_app
-from rewind_nb._describe import displayed, short
+from rewind_nb._describe import displayed, plural, short
 from rewind_nb._drive import Ended
 from rewind_nb._execution import Env, Execution
 from rewind_nb._hooks import Hook
@@ -157,7 +157,7 @@ class Bound:
     def __repr__(self) -> str:
         names = self._actions
         shown = ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "..."])
-        return displayed(f"<Rewind of {len(names)} actions ({shown}), {self.store!r}>")
+        return displayed(f"<Rewind of {plural(len(names), 'action')} ({shown}), {self.store!r}>")
 
 
 def _rebuilt(cls: type[Bound], given: dict[str, Any]) -> Bound:

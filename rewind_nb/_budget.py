@@ -10,10 +10,12 @@ reported.
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rewind_nb._describe import plural
 from rewind_nb._model import Usage
 from rewind_nb._price import priced
 from rewind_nb.errors import ConfigError
@@ -61,6 +63,9 @@ class Budget:
         return f"Budget({', '.join(given)})"
 
 
+UNLIMITED = Budget(calls=sys.maxsize)
+
+
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """What was set aside for one call."""
@@ -86,6 +91,7 @@ class Meter:
         self.tokens = 0
         self.usd = 0.0
         self.reached: str | None = None
+        self._stopped = False
         self._lock = threading.Lock()
         self._open: dict[int, Reserved] = {}  # by ticket
 
@@ -102,11 +108,13 @@ class Meter:
         with self._lock:
             tokens = self.tokens + sum(r.tokens for r in self._open.values())
             usd = self.usd + sum(r.usd for r in self._open.values())
+            if self._stopped:
+                return None
             if budget.calls is not None and self.calls >= budget.calls:
-                self.reached = f"its budget of {budget.calls} calls is spent"
+                self.reached = f"its budget of {plural(budget.calls, 'call')} is spent"
             elif budget.tokens is not None and tokens + asked.tokens > budget.tokens:
                 self.reached = (
-                    f"its budget of {budget.tokens:,} tokens does not hold another call of about "
+                    f"its budget of {plural(budget.tokens, 'token', ',')} does not hold another call of about "
                     f"{asked.tokens:,}"
                 )
             elif budget.usd is not None and usd + asked.usd > budget.usd:
@@ -119,6 +127,11 @@ class Meter:
                 self._open[self.calls] = asked
                 return self.calls
             return None
+
+    def stop(self, why: str) -> None:
+        """Let no further call through, whatever is left of the budget."""
+        with self._lock:
+            self._stopped, self.reached = True, self.reached or why
 
     def settle(self, ticket: int, model: str | None, usage: Usage | None) -> None:
         """A call ended: what it used counts instead of what was set aside."""
@@ -136,7 +149,7 @@ class Meter:
         """By how much the budget was exceeded, in words; None where it was not."""
         budget = self.budget
         if budget.tokens is not None and self.tokens > budget.tokens:
-            return f"{self.tokens - budget.tokens:,} tokens more than the budget"
+            return f"{plural(self.tokens - budget.tokens, 'token', ',')} more than the budget"
         if budget.usd is not None and self.usd > budget.usd:
             return f"${self.usd - budget.usd:.2g} more than the budget"
         return None

@@ -17,6 +17,7 @@ from rewind_nb._chains import Link
 from rewind_nb._changes import Change, Pair, error_text, only_side
 from rewind_nb._contrast import contrast
 from rewind_nb._describe import displayed, plural
+from rewind_nb._diff_views import DiffViews
 from rewind_nb._divergence import Divergence
 from rewind_nb._ends import ArtifactChange, Outcome, artifact_changes, outcome
 from rewind_nb._fields import Fields, Found
@@ -47,7 +48,7 @@ __all__ = [
 MAX_ASKING = 3  # steps named that another model answered
 
 
-class Diff:
+class Diff(DiffViews):
     """The comparison of two runs.
 
     Attributes:
@@ -262,11 +263,6 @@ class Diff:
             return f"{step} only in {(self.a if side == 'before' else self.b).id} ({first.why})"
         values = " -> ".join(contrast(first.before, first.after))
         return f"{step} {first.where}: {values} ({first.why})"
-
-    def _repr_html_(self) -> str:
-        from rewind_nb import _html
-
-        return _html.diff_html(self)
 
 
 def compare(a: Run, b: Run) -> Diff:

@@ -151,11 +151,14 @@ def error_line(error: BaseException) -> str:
     return " ".join(f"{redact(type(error).__name__)}: {said(error)}".split())
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str, form: str = "") -> str:
     """A count with its noun.
 
+    Args:
+        form: how the count is written, such as ``,`` for groups of three digits.
+
     Example:
-        >>> plural(1, "step"), plural(2, "step")
-        ('1 step', '2 steps')
+        >>> plural(1, "step"), plural(2, "step"), plural(1200, "token", ",")
+        ('1 step', '2 steps', '1,200 tokens')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:{form}} {noun}" if count == 1 else f"{count:{form}} {noun}s"

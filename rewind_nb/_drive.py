@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rewind_nb._burr import Machine
+from rewind_nb._describe import plural
 from rewind_nb._model import Override, RunStatus
 from rewind_nb._scope import scope
-from rewind_nb.errors import StepLimitError
+from rewind_nb.errors import RunStoppedError, StepLimitError
 
 BEAT = 0.1  # seconds between two looks at what a signal handler asked for
 LACKS_INPUTS = "needs inputs the recording lacks"  # in the note of a run that stopped so
@@ -84,7 +85,7 @@ def forward(
                 return Ended("halted", action, _needs(run_id, action, missing))
             if max_steps is not None and executed >= max_steps:
                 raise StepLimitError(
-                    f"The fork {run_id} executed {executed} steps and did not end: "
+                    f"The fork {run_id} executed {plural(executed, 'step')} and did not end: "
                     f"visit {visit} of {action!r} would be next. If that is right, pass a larger "
                     "max_steps=.",
                     run_id=run_id,
@@ -122,6 +123,7 @@ def drive(script: Script, machine: Machine) -> Ended:
         inputs = next(script)
         while True:
             error: BaseException | None = None
+            _check_stopped(machine)
             try:
                 machine.step(inputs)
             except BaseException as raised:  # noqa: BLE001  (the script decides)
@@ -139,6 +141,7 @@ async def adrive(script: Script, machine: Machine) -> Ended:
             inputs = next(script)
             while True:
                 error: BaseException | None = None
+                _check_stopped(machine)
                 try:
                     await machine.astep(inputs)
                 except BaseException as raised:  # noqa: BLE001  (the script decides)
@@ -147,6 +150,12 @@ async def adrive(script: Script, machine: Machine) -> Ended:
     except StopIteration as stop:
         ended: Ended = stop.value
         return ended
+
+
+def _check_stopped(machine: Machine) -> None:
+    """Execute no further step of a run that is to stop."""
+    if machine.session.stop.is_set():
+        raise RunStoppedError(f"Run {machine.session.run.id} was stopped.")
 
 
 @scope

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Flip,
         Grid,
         Point,
-        Probe,
+        Probed,
         Sweep,
     )
 
@@ -257,7 +257,7 @@ def flip_df(flip: Flip) -> pd.DataFrame:
     return _frame((first, *map(_probe_row, flip.probes)), FLIP_COLUMNS)
 
 
-def _probe_row(probe: Probe) -> tuple[Any, ...]:
+def _probe_row(probe: Probed) -> tuple[Any, ...]:
     known = probe.verdict is not None
     return (
         probe.value, False, probe.change, probe.passes + probe.fails, probe.passes, probe.fails,

@@ -190,8 +190,7 @@ class Fork:
             env, batch, "fork", cells, label=label, prior=prior, halts=halts, parent=parent,
             shared=start, overrides=self._stored(batch), epoch=sample, cell=cell, **self._mode(),
         )  # fmt: skip
-        env.store.submit(batch, wake=False)
-        session = Session(env.store, row, self._plan(row), env.told(), env.spec.code)
+        session = Session(env.store, row, self._plan(row), env.told(), env.spec.code, opening=batch)
         way = Itinerary(env.store, row.halts, start, recording)
         due = self.coded.everywhere if self.coded else frozenset()
         converge = Convergence(env, recording, way, session, env.always | due)

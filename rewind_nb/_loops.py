@@ -36,12 +36,10 @@ def wait_for(make: Callable[[], Coroutine[Any, Any, Ended]]) -> Ended:
     """
     waiting = _Waiting(make)
     try:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            _here(waiting)
-        else:
+        if _lasting.borrowed or _is_running():
             _elsewhere(waiting)
+        else:
+            _here(waiting)
     except KeyboardInterrupt as interrupt:
         waiting.given_up = True
         stopped = None if waiting.ended is None else waiting.ended.error
@@ -101,9 +99,35 @@ class _Lasting(threading.local):
 
     runner: asyncio.Runner | None = None  # of the thread itself
     worker: _Worker | None = None  # of another one, for while a loop is running here
+    borrowed: bool = False  # whether that is also another thread's
 
 
 _lasting = _Lasting()
+
+
+def lent() -> Callable[[], None]:
+    """Lend the loop of this thread's runs: what is returned makes it that of the thread it is
+    called in, which then shares the clients that are bound to it.
+
+    A loop can be lent where another one is running, as in a notebook; else it is this thread's
+    own, and what is returned does nothing.
+    """
+    if not _is_running():
+        return lambda: None
+    worker = _lasting.worker = _lasting.worker or _Worker()
+
+    def borrow() -> None:
+        _lasting.worker, _lasting.borrowed = worker, True
+
+    return borrow
+
+
+def _is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 # -- in the caller's thread ---------------------------------------------------------------

@@ -253,7 +253,7 @@ class OpenStep:
             session.tell_ended(row)
             if not row.path:
                 session.rest(taken.to, taken.failed_by)
-        return done
+        return DONE if session.lags else done
 
     def leave(self, error: BaseException) -> None:
         """Stop what it started, where it was interrupted, and name on *error* what goes on."""
@@ -296,8 +296,8 @@ class OpenStep:
 
     def _over(self, done: Future[None]) -> Future[None]:
         """It ended; what waits for that is told when it is committed."""
-        for told in self.ctx.when_ended:
-            done.add_done_callback(lambda _, told=told: told())  # type: ignore[misc]
+        for told in self.ctx.when_ended:  # which is no look at how it came out
+            Future.add_done_callback(done, lambda _, told=told: told())  # type: ignore[misc]
         return done
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb import _codec, _patch
+from rewind_nb._credentials import refuse_credentials
 from rewind_nb._describe import short
 from rewind_nb._model import Override, StepRow
 from rewind_nb._store import Reads, _read
@@ -130,6 +131,7 @@ def plan_override(target: Target, kind: str, value: Any, call: int) -> Planned:
     planned = checker(target, value) if checker else _plan_call(target, kind, value, call)
     for override in planned.overrides:
         _codec.encode(override.value, path=f"{kind}=")
+        refuse_credentials(kind, override.value, f"{kind}=")
     return planned
 
 
@@ -189,13 +191,7 @@ def _same_writes(row: StepRow, given: Mapping[str, Any]) -> bool:
 
 
 def _plan_state(target: Target, value: Any) -> Planned:
-    row = target.row
-    transition = row.transition or {}
-    observed: dict[str, str | None] = dict(row.reads)
-    written = dict(row.writes)
-    for key, digest in transition.get("reads", ()):  # after the step: its own writes apart
-        if key not in observed and key not in written and survives(key, row.deleted):
-            observed[key] = digest
+    observed = readable(target.row)
     recorded = {k: target.store.value(h) for k, h in observed.items() if h is not None}
     value, callback = _produced(target, "state", value, recorded)
     if not isinstance(value, Mapping) or not value:
@@ -206,6 +202,19 @@ def _plan_state(target: Target, value: Any) -> Planned:
     given = {k: _own_copy(v, k) for k, v in value.items()}
     same = all(_digest(v) == observed[k] for k, v in given.items())
     return Planned((Override("state", given, callback=callback),), same)
+
+
+def readable(row: StepRow) -> dict[str, str | None]:
+    """The state that a step, or a condition leaving it, was seen to read, as value hashes.
+
+    None stands for a key that was looked for and not there.
+    """
+    observed: dict[str, str | None] = dict(row.reads)
+    written = dict(row.writes)
+    for key, digest in (row.transition or {}).get("reads", ()):  # its own writes apart
+        if key not in observed and key not in written and survives(key, row.deleted):
+            observed[key] = digest
+    return observed
 
 
 def _unread(target: Target, key: str, observed: list[str]) -> OverrideError:

@@ -73,7 +73,7 @@ class Proof:
         """
         if self.ok:
             return self
-        what = str(self.divergence) if self.divergence else f"{self.live_calls} live calls"
+        what = str(self.divergence) if self.divergence else plural(self.live_calls, "live call")
         raise ReplayDivergedError(
             f"The replay of run {self.original.id} is not identical: {what}{self._lost('. ')}",
             proof=self,
@@ -81,14 +81,14 @@ class Proof:
 
     def __repr__(self) -> str:
         verdict = "ok" if self.ok else "NOT identical"
+        tokens = "tokens unknown" if self.tokens is None else plural(self.tokens, "token")
         text = (
             f"<Proof {verdict}: {self.identical}/{self.steps} steps identical, "
-            f"{plural(self.live_calls, 'live call')}, {self.tokens} tokens"
+            f"{plural(self.live_calls, 'live call')}, {tokens}"
         )
         if self.recorded_tokens:
-            text += (
-                f" (recorded: {plural(self.recorded_calls, 'call')}, {self.recorded_tokens} tokens)"
-            )
+            paid = plural(self.recorded_tokens, "token")
+            text += f" (recorded: {plural(self.recorded_calls, 'call')}, {paid})"
         if self.applied:
             text += f", {self.applied} applied from an override"
         edited = [name for name in self.code_changed if name not in self.code_lost]

@@ -41,7 +41,7 @@ def new_replay(
     run = run.refresh()
     recording = Recording.of(run)
     refuse_running(run)
-    first = 0 if start is None else run[start].seq
+    first = 0 if start is None else run[start].top.seq
     expected = recording.rows(first)
     entry = expected[0].row.action if expected else None
     for placed in expected:

@@ -33,12 +33,12 @@ from rewind_nb.experiments._grids import Grids
 from rewind_nb.experiments._regresses import Regresses
 from rewind_nb.experiments._stabilities import Stabilities
 from rewind_nb.experiments._sweeps import Sweeps
-from rewind_nb.experiments._verbs import twin_of
+from rewind_nb.experiments._verbs import Retry, refuse_retry, twin_of
 
 if TYPE_CHECKING:
     from burr.core import Application
 
-    from rewind_nb.widgets import RunGraph
+    from rewind_nb.widgets import OverrideEditor, RunGraph
 
 E = TypeVar("E", bound=Experiment)
 
@@ -148,6 +148,29 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
         graph.follow(self)
         return graph
 
+    def editor(self, run: Run | str, at: At | None = None, **layout: Any) -> OverrideEditor:
+        """A widget that shows what a step can be given instead, and forks there.
+
+        Args:
+            run: the parent of the forks.
+            at: the step, as for `fork`; None to select it in the widget.
+            layout: traits of every ipywidgets widget.
+
+        Raises:
+            StepNotFoundError: the run has no such step, or it is a Step of another run.
+
+        Example:
+            >>> editor = rw.editor(run, "compose")  # doctest: +SKIP
+            >>> editor.on_fork(lambda fork: print(rw.diff(run, fork)))  # doctest: +SKIP
+        """
+        from rewind_nb.widgets import OverrideEditor
+
+        parent = self._found(run)
+        if at is not None:
+            check_own(parent, at)
+        selection = "" if at is None else parent[at].address
+        return OverrideEditor(self, parent, selection=selection, **layout)
+
     def application(self, label: str | None = None) -> Application:
         """A recorded Burr application to drive yourself: iterate it, serve it, step it.
 
@@ -168,7 +191,7 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
     ) -> Run: ...
 
     @overload
-    def resume(self, run: E, *, budget: Budget | None = None) -> E: ...
+    def resume(self, run: E, *, budget: Budget | None = None, retry: Retry = None) -> E: ...
 
     def resume(
         self,
@@ -178,6 +201,7 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
         halt_before: list[str] | None = None,
         *,
         budget: Budget | None = None,
+        retry: Retry = None,
     ) -> Any:
         """Go on with a run that halted, failed or was interrupted; no finished step runs again.
 
@@ -191,13 +215,17 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
             halt_before: likewise.
             budget: of an experiment: what it may spend from here on, instead of the
                 budget that it had.
+            retry: of an experiment, a complete one too: ``"errors"`` goes on with the runs that
+                failed from the step that failed, as after a provider was not available.
 
         Raises:
-            NothingToResumeError: the run or experiment is complete.
+            NothingToResumeError: it is complete; with *retry*, and no run of it failed.
             RunBusyError: it is still running.
+            ConfigError: *retry* is something else, or given with a run.
         """
         if isinstance(run, Experiment):
-            return self._on_with(run, budget)
+            return self._on_with(run, budget, retry)
+        refuse_retry(retry)
         return self._go(self._resumed(run, inputs, halt_after, halt_before), "aresume")
 
     @overload
@@ -210,7 +238,7 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
     ) -> Run: ...
 
     @overload
-    async def aresume(self, run: E, *, budget: Budget | None = None) -> E: ...
+    async def aresume(self, run: E, *, budget: Budget | None = None, retry: Retry = None) -> E: ...
 
     async def aresume(
         self,
@@ -220,10 +248,12 @@ class Rewind(Reruns, Grids, Sweeps, Flips, Bisects, Ablates, Regresses, Stabilit
         halt_before: list[str] | None = None,
         *,
         budget: Budget | None = None,
+        retry: Retry = None,
     ) -> Any:
         """`resume` for async applications."""
         if isinstance(run, Experiment):
-            return await self._aon_with(run, budget)
+            return await self._aon_with(run, budget, retry)
+        refuse_retry(retry)
         return await self._ago(self._resumed(run, inputs, halt_after, halt_before))
 
     def _resumed(

@@ -118,7 +118,7 @@ class Run(Head, Views):
     @property
     def state(self) -> dict[str, Any]:
         """The state after the last step, without Burr's own keys; the caller's own copy."""
-        return self._decode(self._trajectory.state_entering(len(self)))
+        return self._decode(tuple(self.final_manifest.items()))
 
     def state_at(self, at: At, *, after: bool = False) -> dict[str, Any]:
         """The state entering a step, or leaving it with ``after=True``.

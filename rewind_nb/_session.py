@@ -217,6 +217,15 @@ class Session:
 
     # -- steps --------------------------------------------------------------------------
 
+    @property
+    def lags(self) -> bool:
+        """Whether its steps go on before they are committed: the runs of an experiment do.
+
+        What they pay for is committed first, and with it all that came before; the rest would
+        only have to be computed again.
+        """
+        return self.run.experiment is not None
+
     @scope
     def stepping(self) -> Generator[None, None, None]:
         """One step at a time.

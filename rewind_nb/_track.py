@@ -257,7 +257,8 @@ class Track:
             row, done = self.close(row, batch, after)
             self.session.tell_started(row).close()
             self.session.tell_ended(row)
-        done.result()
+        if not self.session.lags:
+            done.result()
         return row
 
     def _write_artifacts(self, origin: StepKey, row: StepRow) -> None:
@@ -278,7 +279,7 @@ class Track:
             if self.cut:
                 return row, DONE
             self._advance(row, after)
-        return row, self.session.store.submit(batch)
+        return row, self.session.store.submit(batch, wake=not self.session.lags)
 
     @property
     def cut(self) -> bool:

@@ -20,6 +20,7 @@ import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rewind_nb._describe import plural
 from rewind_nb._model import Manifest, RunRow, StepRow
 from rewind_nb._store import Reads, _read, _read_tasks
 from rewind_nb._store._chain import check_root
@@ -96,7 +97,7 @@ def _cut(spans: list[_Span], length: int | None) -> None:
 def _check_length(run_id: str, spans: list[_Span], length: int) -> None:
     there = max((span.hi + span.shift for span in spans), default=0)
     if there < length:
-        raise _broken(run_id, f"{there} of the {length} steps it had when it was forked")
+        raise _broken(run_id, f"{there} of the {plural(length, 'step')} it had when it was forked")
 
 
 def _moved(spans: list[_Span], start: int, by: int) -> list[_Span]:

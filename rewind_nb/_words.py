@@ -16,11 +16,12 @@ from typing import Literal
 
 from rewind_nb._align import Gap, between, common_subsequence
 
-__all__ = ["shared_start", "word_diff"]
+__all__ = ["shared_ends", "shared_start", "word_diff"]
 
 Change = Literal["same", "removed", "added"]
 
 MAX_TOKENS = 50_000
+LONGEST = 200  # characters of what is taken for one word
 WORDS = re.compile(r"\w+(?:[.,'\u2019-]\w+)*|\s+|[^\w\s]")
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -83,3 +84,22 @@ def shared_start(before: str | bytes, after: str | bytes) -> int:
         same = before[low:middle] == after[low:middle]
         low, high = (middle, high) if same else (low, middle - 1)
     return low
+
+
+def shared_ends(before: str, after: str) -> tuple[int, int]:
+    """How many characters two texts begin and end with alike, up to the bound of a word.
+
+    Example:
+        >>> shared_ends("about 12 units", "about 13 units")
+        (6, 6)
+    """
+    start = _words_alike(before, after)
+    return start, _words_alike(before[start:][::-1], after[start:][::-1])
+
+
+def _words_alike(before: str, after: str) -> int:
+    same = shared_start(before, after)
+    if same == len(before) == len(after):
+        return same
+    earliest = max(0, same - LONGEST)
+    return next((n for n in range(same, earliest, -1) if before[n - 1].isspace()), earliest)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rewind_nb import __version__
+from rewind_nb._describe import plural
 from rewind_nb._secrets import redact
 from rewind_nb._visible import visible, visible_lines
 from rewind_nb.errors import RewindError
@@ -158,8 +159,8 @@ def verify(names: tuple[str, ...]) -> None:
                 click.echo(visible(redact(str(finding))))
                 findings.append(finding)
     failed = sum(not finding.ok for finding in findings)
-    held = f"{len(findings) - failed} of {len(findings)} checks hold"
-    click.echo(f"\n{held}, {len(chosen)} task(s), asked {who(model)}.")
+    held = f"{len(findings) - failed} of {plural(len(findings), 'check')} hold"
+    click.echo(f"\n{held}, {plural(len(chosen), 'task')}, asked {who(model)}.")
     if failed:
         raise click.ClickException(
             f"{failed} failed. The runs are kept: `rewind runs --store {place.store}`."

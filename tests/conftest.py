@@ -1,5 +1,6 @@
 """Fixtures: a store in memory, and the toy applications recorded once each."""
 
+import gc
 import os
 import signal
 import sys
@@ -15,8 +16,9 @@ hypothesis.settings.load_profile("no deadline")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import apps  # noqa: E402
+from toy_runs import RECORDERS  # noqa: E402
 
-from rewind_nb import Rewind, Store  # noqa: E402
+from rewind_nb import Store  # noqa: E402
 
 # Files whose tests together take longer than all the others: `-m long` runs them, and so does CI.
 LONG = {
@@ -31,12 +33,40 @@ LONG = {
 }  # fmt: skip
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Files of which -m takes nothing: to import and rewrite them takes longer than to collect."""
+    if collection_path.suffix != ".py" or _named(collection_path, config.args):
+        return None  # the file that was asked for is collected, if only to say "deselected"
+    wanted = config.option.markexpr
+    if wanted == "long":
+        if collection_path.name in LONG or collection_path.name == "conftest.py":
+            return None
+        return True if b"mark.long" not in collection_path.read_bytes() else None
+    if {"not long", "not live", "not mutants", "not thorough"} <= set(wanted.split(" and ")):
+        return True if collection_path.name in LONG else None
+    return None
+
+
+def _named(path, arguments):
+    return any(Path(each.split("::")[0]).name == path.name for each in arguments)
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest takes out what -m does not name
 def pytest_collection_modifyitems(items):
     for item in items:
         apart = any(map(item.get_closest_marker, ("live", "thorough", "mutants")))
         if item.path.name in LONG and not apart:
             item.add_marker(pytest.mark.long)
+
+
+def pytest_collection_finish():
+    """What is there before the first test stays: no garbage collection need walk through it."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # or what is left at exit is torn down in another order than in a program
 
 
 @pytest.fixture(autouse=True)
@@ -52,25 +82,6 @@ def _quiet_environment(monkeypatch, tmp_path):
 def store():
     with Store(":memory:") as opened:
         yield opened
-
-
-RECORDERS = {
-    "loop": lambda s: _record(apps.loop_app(), s, halt_after=["report"], inputs={"by": 1}),
-    "branch": lambda s: _record(apps.branch_app(), s, halt_after=["summarise"]),
-    "async": lambda s: _record(apps.async_app(), s, halt_after=["choose"]),
-    "human": lambda s: _human(s),
-    "class": lambda s: _record(apps.class_app(), s, halt_after=["pick"], inputs={"tone": "warm"}),
-}
-
-
-def _record(app, store, **given):
-    rw = Rewind(app, store=store)
-    return rw, rw.run(**given)
-
-
-def _human(store):
-    rw = Rewind(apps.human_app(), store=store)
-    return rw, apps.run_human_app(rw)
 
 
 @pytest.fixture(params=RECORDERS)

@@ -93,7 +93,7 @@ def break_transactions():
 
     Batch.statements = lambda self, recent: statements(self, recent)[::-1]
     _writer.transaction = lambda raw: contextlib.nullcontext()
-    _writer._execute = one_by_one
+    _writer.execute = one_by_one
 
 
 def main():

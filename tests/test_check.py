@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import RECORDERS
 from hypothesis import example, given
 from hypothesis import strategies as st
+from toy_runs import RECORDERS
 
 from rewind_nb import Check, Secret, Verdict
 from rewind_nb._check._parse import parse

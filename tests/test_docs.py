@@ -448,10 +448,9 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn():
 
 
 def mypy(*arguments):
-    """What mypy says of a file; errors elsewhere are those of `mypy` itself."""
-    options = ["--config-file", "pyproject.toml", "--follow-imports", "silent"]
+    """What mypy says of a file, with the options of `mypy` itself, whose cache it takes up."""
     return subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *arguments],
+        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -462,8 +461,10 @@ def mypy(*arguments):
 @pytest.mark.long
 def test_the_public_functions_keep_their_typed_signatures():
     checked = mypy("tests/typing_api.py")
+    told = checked.stdout.splitlines()
 
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert checked.returncode < 2, checked.stdout + checked.stderr  # 2: it could not look
+    assert [line for line in told if line.startswith("tests/")] == []  # elsewhere: `mypy` itself
 
 
 def test_a_signature_that_lost_its_types_is_noticed(tmp_path):

@@ -12,11 +12,11 @@ import task_apps
 from burr.core import ApplicationBuilder, State, action, default, expr
 from burr.core.graph import GraphBuilder
 from burr.core.parallelism import RunnableGraph
-from conftest import RECORDERS
 from hypothesis import strategies as st
 from isolation_oracle import Oracle, TooLong
 from pipelines import application, made, pipelines
 from test_tasks_shown import each_of, line_of, step, words_of
+from toy_runs import RECORDERS
 
 from rewind_nb import ChatModel, Rewind, Store, now, tool
 from rewind_nb._frames import EXPLAIN_COLUMNS

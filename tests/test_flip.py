@@ -49,7 +49,7 @@ def test_the_flip_of_the_fare_is_the_first_that_the_agent_refuses(store):
     assert flip.fork.state["fare"] == first
     assert not flip.diff().identical
     assert (
-        "1,000 still fails; the smallest change of 37 probed, not proved smallest" in flip.answer()
+        "1,000 still fails; the smallest change of 33 probed, not proved smallest" in flip.answer()
     )
 
 
@@ -152,6 +152,41 @@ def test_what_a_search_finds_flips_and_is_the_nearest_of_what_it_probed(start, f
         assert set(between) <= unknown or any(answer(v) is None for v in between)
 
 
+@given(
+    st.one_of(st.integers(-5000, 5000), st.floats(-5000, 5000)),
+    st.integers(1, 5000),
+    st.integers(1, 5000),
+    st.sets(st.integers(-9000, 9000)),
+)
+def test_once_a_flip_is_known_nothing_farther_is_probed_and_little_on_the_other_side(
+    start, above, below, unknown
+):
+    def answer(value):
+        return None if value in unknown else not start - below < value < start + above
+
+    search, nearest, beyond = Numbers(start, None, None, default_tolerance(start)), None, []
+    while wanted := search.wanted():
+        for value in wanted:
+            assert nearest is None or abs(value - start) <= nearest * (1 + 1e-9)
+            if nearest is not None and (value > start) != (above < below):
+                beyond.append(value)
+            search.told(value, answer(value))
+        flips = [abs(v - start) for v in wanted if answer(v)]
+        nearest = min([*flips, *([] if nearest is None else [nearest])], default=None)
+
+    if not unknown and 2 * min(above, below) < max(above, below):
+        assert len(beyond) <= 15  # the halvings of the farther side, had it come first, or one
+
+
+def test_a_side_that_flips_farther_away_costs_one_probe_and_not_its_halvings():
+    search = Numbers(0, None, None, 1)
+    probed = explore(search, lambda value: not -4000 < value < 2000)
+
+    assert search.best.flips == 2000
+    assert [v for v in probed if v < 0] == [-1, -4, -16, -64, -256, -1024, -4096, -1999]
+    assert len(probed) == 7 + 8 + 11  # outward on each side, as near on the other, halvings
+
+
 def explore(search, answer, most=500):
     probed = []
     while wanted := search.wanted():
@@ -202,7 +237,7 @@ def test_bounds_are_kept_and_probed(store):
 
     assert outcome(at_it) == (500, (499, 500), 50)
     assert (beyond.value, beyond.bracket, beyond.fork) == (None, None, None)
-    said = "no change between 400 and 500 flips it, at the 8 values probed"
+    said = "no change between 400 and 500 flips it, at the 6 values probed"
     assert beyond.answer() == said
     assert wide.value == 10**12
     with pytest.raises(ExperimentError, match="found no value: no change between 400 and 500"):
@@ -270,7 +305,7 @@ def test_where_no_probe_has_a_verdict_it_says_so(store):
     flip = flipped(rule, 5, store, between=(0, 10))
 
     assert flip.value is None
-    assert flip.answer().startswith("none of 8 probes has a verdict; no verdict at 6, 4, ")
+    assert flip.answer().startswith("none of 6 probes has a verdict; no verdict at 6, 4, ")
 
 
 # -- bools, enums, candidates ---------------------------------------------------------------------
@@ -304,10 +339,14 @@ def test_of_candidates_the_first_in_order_that_flips_it_is_the_answer(store):
     flip = flipped(lambda v: not v.startswith("d"), "good", store, candidates=words)
 
     assert flip.value == "dear"
-    assert len(flip.probes) == 4  # a wave of them
+    assert [probe.value for probe in flip.probes] == ["fine", "dear"]  # and none after it
     assert (
         flip.answer() == "fails with 'dear' where 'good' passes, the first of 6 candidates to do so"
     )
+    beside = flipped(
+        lambda v: not v.startswith("d"), "good", store, candidates=words, max_workers=4
+    )
+    assert (beside.value, len(beside.probes)) == ("dear", 4)
     none = flipped(lambda v: True, "good", store, candidates=words)
     assert none.answer() == "none of 6 candidates flips it"
     assert none.value is None
@@ -327,6 +366,12 @@ def test_every_candidate_is_tried_where_that_is_asked(store):
         "1 of 3 candidates flip it: fails with 'dear'; stopped after 3 probes, as many as "
         "max_probes allows"
     )
+
+
+def test_a_candidate_that_is_given_twice_or_is_what_was_recorded_is_tried_once_or_never(store):
+    flip = flipped(lambda v: True, "good", store, candidates=["bad", "good", ..., "bad", "dire"])
+
+    assert [probe.value for probe in flip.probes] == ["bad", "dire"]
 
 
 def test_numbers_can_be_candidates_too(store):
@@ -395,15 +440,15 @@ def test_a_flip_that_was_interrupted_makes_no_probe_twice_when_it_is_resumed(sto
 
 
 def test_a_search_ends_with_its_probes_and_says_so(store):
-    short = flipped(lambda v: v < 1001, 450, store, max_probes=20)
+    short = flipped(lambda v: v < 1001, 450, store, max_probes=15)
     none = flipped(lambda v: v < 1001, 450, store, max_probes=5)
 
-    assert len(short.probes) == 20
+    assert len(short.probes) == 15
     assert short.bracket[0] <= 1000 < short.value
-    assert short.answer().endswith("stopped after 20 probes, as many as max_probes allows")
+    assert short.answer().endswith("stopped after 15 probes, as many as max_probes allows")
     assert none.value is None
     assert none.answer().startswith(
-        "no change between 436 and 478 flips it, at the 5 values probed;"
+        "no change between 422 and 562 flips it, at the 5 values probed;"
     )
 
 
@@ -437,17 +482,18 @@ def test_a_stored_flip_reopens_and_goes_on(tmp_path):
 
         assert before == ""
         assert plan.forks == 63  # at most
+        assert repr(plan).startswith("<Estimate: 63 forks, at most 126 steps and 0 model calls")
         assert isinstance(read, rewind_nb.Flip)
         assert (read.answer(), repr(read)) == (done.answer(), repr(done))
         assert read.df.equals(done.df)
-        assert read.df.value.tolist() == [5, 6, 4, 7, 3]
-        assert read.df.recorded.tolist() == [True] + [False] * 4
+        assert read.df.value.tolist() == [5, 6, 4, 9, 1, 7]
+        assert read.df.recorded.tolist() == [True] + [False] * 5
         assert read.question() == (
             f"which change of output.value at 0 'take' of {read.run.id} flips \"ok == true\""
         )
         head, rows = read.table()
         assert head == ["output.value", "change", "verdict", "reason", "forks"]
-        assert rows[2][:3] == ["7", "+2", "fail"]
+        assert rows[4][:3] == ["7", "+2", "fail"]
         assert "fails at 7" in read._repr_html_()
 
 

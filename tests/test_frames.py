@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import task_apps
 from burr.core import ApplicationBuilder, State, action
-from conftest import RECORDERS
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_runs import RECORDERS
 
 from rewind_nb import Rewind, _codec, _frames, _path
 from rewind_nb._compare import compare

@@ -22,6 +22,7 @@ from killed import killed
 import rewind_nb
 from rewind_nb import Budget, ChatModel, Rewind, Store, _loops
 from rewind_nb._path import MISSING
+from rewind_nb._store import _read_tasks
 from rewind_nb.errors import (
     ConfigError,
     ExperimentError,
@@ -302,6 +303,70 @@ def test_a_complete_grid_has_nothing_to_go_on_with(rw):
         rw.resume(grid)
 
 
+@pytest.mark.parametrize("reopened", [False, True])
+def test_what_failed_for_a_while_can_be_tried_again_and_nothing_else_is(tmp_path, reopened):
+    down = threading.Event()
+    down.set()
+
+    def unavailable(seen):
+        asked = {} if seen.prompt == "sign" else json.loads(seen.prompt)
+        if down.is_set() and asked.get("price", 0) > 40 and not asked.get("again"):
+            return Answer(b'{"error": {"message": "overloaded"}}', 503)
+        return negotiating(seen)
+
+    prices = [20.0, 50.0, 60.0]
+    with provider(unavailable) as server, Store(tmp_path / "runs.db") as store:
+        rw = Rewind(app(chat(server)), store=store)
+        grid = rw.grid(rw.run(), "quote", {"output.price": prices}, outcome="deal")
+        with pytest.raises(NothingToResumeError, match="2 runs of it failed. Pass retry='errors'"):
+            rw.resume(grid)
+        kept, failed = grid.cell(**{"output.price": 20.0}), grid.cell(**{"output.price": 60.0})
+        assert (grid.status, failed.status) == ("complete", "failed")
+        assert "503" in failed.error
+        if reopened:
+            rw = Rewind(app(chat(server)), store=store)
+        down.clear()
+        before = server.count
+        again = rw.resume(store.experiment(grid.id), retry="errors")
+
+        assert again.status == "complete"
+        assert again.df.deal.tolist()[1:] == [expected(0, "", price=p) for p in prices]
+        assert again.df.error.isna().all()
+        assert server.count - before == 4  # an offer and a haggle for each of the two
+        assert [cell.run.id for cell in again.cells] == [cell.run.id for cell in grid.cells]
+        assert again[kept.key].run._row == kept.run._row
+        attempts = store.read(_read_tasks.attempts, failed.run.id)
+        assert [row.status for row in attempts if row.action == "negotiate"].count("failed") == 1
+        with pytest.raises(NothingToResumeError, match="complete, and no run of it failed"):
+            rw.resume(again, retry="errors")
+
+
+def test_a_grid_that_was_stopped_tries_its_errors_again_only_where_that_is_asked(store):
+    with provider(
+        lambda seen: Answer(b"busy", 503) if "60" in seen.prompt else negotiating(seen)
+    ) as server:
+        rw = Rewind(app(chat(server)), store=store)
+        run, over = rw.run(), {"output.price": [60.0, 20.0]}
+        grid = rw.grid(run, "quote", over, budget=Budget(calls=1), max_workers=1)
+        before = server.count
+        grid = rw.resume(grid, budget=Budget(calls=9))
+        plain = server.count - before
+        grid = rw.resume(grid, retry="errors", budget=Budget(calls=9))
+
+    assert (plain, server.count - before) == (1, 2)
+    assert grid.df.status.tolist()[1:] == ["failed", "complete"]
+
+
+def test_what_is_to_be_tried_again_is_said_in_one_word_and_of_an_experiment(rw):
+    run = rw.run()
+    grid = rw.grid(run, "quote", {"state.units": [1]})
+
+    with pytest.raises(ConfigError, match="retry=True does not say.*'errors'"):
+        rw.resume(grid, retry=True)
+    with pytest.raises(ConfigError, match=r"rw\.resume\(run\) alone"):
+        rw.resume(run, retry="errors")
+
+
 # -- budgets --------------------------------------------------------------------------------------
 
 
@@ -316,7 +381,8 @@ def test_a_budget_of_calls_is_exact_however_many_run_side_by_side(store, calls):
 
         assert server.count - before == calls
         assert grid.status == "interrupted"
-        assert f"budget of {calls} calls is spent" in grid.note
+        said = "1 call" if calls == 1 else f"{calls} calls"
+        assert grid.note == f"stopped: its budget of {said} is spent"
 
         asked = server.count
         grid = rw.resume(grid, budget=Budget(calls=1000))
@@ -618,6 +684,115 @@ def test_the_plan_says_what_a_grid_will_come_to(rw, server):
     executed = sum(grid.df.executed[1:])
     assert (len(grid.runs), executed, server.count - before) == (3, 6, 3)
     assert rw.plan(grid).forks == 0
+
+
+def test_a_plan_counts_no_cell_that_is_what_was_recorded(rw, server):
+    run = rw.run()
+    same = rw.grid(run, "quote", {"output.price": [30.0, ...]}, samples=3, start=False)
+    some = rw.grid(run, "quote", {"output.price": [30.0, 31.0]}, samples=2, start=False)
+    state = rw.grid(run, "quote", {"state.units": [10, 11], "state.country": ["CH"]}, start=False)
+    asked = rw.grid(run, "negotiate", {"temperature": [0.0, 0.5], "model": ["toy"]}, start=False)
+
+    assert repr(rw.plan(same)) == "<Estimate: 6 forks, 0 steps, 0 model calls, 0 tokens, $0>"
+    assert rw.plan(same).exact
+    assert (rw.plan(some).forks, rw.plan(some).steps, rw.plan(some).model_calls) == (4, 4, 2)
+    assert "4 forks, at most 4 steps and 2 model calls, about 32 tokens" in repr(rw.plan(some))
+    assert (rw.plan(state).forks, rw.plan(state).steps, rw.plan(state).model_calls) == (2, 3, 1)
+    assert (rw.plan(asked).steps, rw.plan(asked).model_calls) == (2, 1)
+
+    before = server.count
+    for grid in (same, some, state, asked):
+        plan, began = rw.plan(grid), server.count
+        grid = rw.resume(grid)
+        steps, calls = int(grid.df.executed[1:].sum()), server.count - began
+        assert steps <= plan.steps
+        assert calls <= plan.model_calls
+        assert not plan.exact or (steps, calls) == (plan.steps, plan.model_calls)
+    assert server.count > before
+
+
+def test_a_plan_counts_no_call_of_a_cell_that_is_refused(rw):
+    run = rw.run()
+    over = {"patch": [{"price": 60.0}, {"prize": 1.0}]}
+    plan = rw.plan(rw.grid(run, "quote", over, start=False))
+
+    assert (plan.forks, plan.steps, plan.model_calls) == (1, 2, 1)
+
+
+def test_a_plan_counts_only_the_changed_keys_and_what_reads_them(rw):
+    run = rw.run()
+    nobody = rw.plan(rw.grid(run, "sign", {"output.note": ["other"]}, start=False))
+    stays = rw.plan(rw.grid(run, "negotiate", {"state.price": [60.0]}, start=False))
+
+    assert (nobody.steps, nobody.model_calls, nobody.exact) == (0, 0, True)
+    assert (stays.steps, stays.model_calls, stays.exact) == (2, 1, False)
+
+
+@action(reads=["topic"], writes=["said"])
+def twice(state: State, model: ChatModel) -> State:
+    first = model.chat(f"{state['topic']} first").text
+    return state.update(said=[first, model.chat(f"{state['topic']} second").text])
+
+
+@action(reads=["topic", "said"], writes=["more"])
+def later(state: State, model: ChatModel) -> State:
+    return state.update(more=model.chat(f"{state['topic']} later {state['said'][0]}").text)
+
+
+def talking(model):
+    return (
+        ApplicationBuilder()
+        .with_actions(twice=twice.bind(model=model), later=later.bind(model=model))
+        .with_transitions(("twice", "later"))
+        .with_state(topic="cats")
+        .with_entrypoint("twice")
+        .build()
+    )
+
+
+def test_a_plan_counts_no_call_before_the_overridden_one_and_none_that_is_supplied(store):
+    with provider(echoing) as server:
+        rw = Rewind(talking(chat(server)), store=store)
+        run = rw.run()
+
+        def plan(over, at="twice", **more):
+            grid = rw.grid(run, at, over, start=False, **more)
+            return grid, rw.plan(grid)
+
+        first, one = plan({"temperature": [0.5]})
+        second, two = plan({"temperature[1]": [0.5]})
+        answer, three = plan({"response[1]": ["other"]})
+        state, four = plan({"state.topic": ["dogs"]})
+        anew, five = plan({"temperature[1]": [0.5]}, cache="refresh")
+        every, six = plan({"temperature[1]": [0.5]}, reuse="none")
+        played, seven = plan({"temperature[1]": [0.5]}, cache="replay")
+
+        asked = [e.model_calls for e in (one, two, three, four, five, six, seven)]
+        assert asked == [3, 2, 1, 3, 3, 2, 0]
+        assert [e.steps for e in (one, two, three, four, five, six)] == [2] * 6
+        for grid, most in ((first, 3), (second, 2), (answer, 1), (state, 3), (anew, 3), (every, 2)):
+            before = server.count
+            rw.resume(grid)
+            assert server.count - before <= most
+        assert len(played.runs) == 0
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 4, 5])
+def test_a_plan_of_a_stopped_grid_counts_no_answer_that_it_had(store, calls):
+    with provider(echoing) as server:
+        rw = Rewind(talking(chat(server)), store=store)
+        run = rw.run()
+        over = {"state.topic": ["dogs", "owls"]}
+        whole = rw.plan(rw.grid(run, "twice", over, start=False))
+        grid = rw.grid(run, "twice", over, budget=Budget(calls=calls), max_workers=1)
+        left, before = rw.plan(grid), server.count
+        done = rw.resume(grid, budget=Budget(calls=99))
+
+    assert (whole.forks, whole.steps, whole.model_calls) == (2, 4, 6)
+    assert left.model_calls == 6 - calls == server.count - before
+    assert left.tokens == 16 * left.model_calls
+    assert left.forks == (2 if calls < 3 else 1)
+    assert done.status == "complete"
 
 
 def test_the_frame_of_a_grid_has_its_documented_columns(rw):

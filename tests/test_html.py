@@ -11,9 +11,9 @@ import pytest
 from burr.core import ApplicationBuilder, action
 from burr.core.graph import GraphBuilder
 from burr.core.parallelism import RunnableGraph, SubGraphTask, TaskBasedParallelAction
-from conftest import RECORDERS
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_runs import RECORDERS
 
 from rewind_nb import ChatModel, Rewind, Secret, Store, artifact, now, random, tool
 from rewind_nb._diff import MISSING

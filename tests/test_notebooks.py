@@ -175,6 +175,8 @@ def executed(client, source):
     def keep(message):
         if message["msg_type"] in ("execute_result", "display_data", "stream", "error"):
             output = nbformat.v4.output_from_msg(message)
+            # A view needs its kernel, and stands before the HTML where there is none.
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             if found and output.output_type == found[-1].output_type == "stream":
                 found[-1].text += output.text
             else:

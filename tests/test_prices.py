@@ -140,6 +140,24 @@ def test_an_exact_price_is_of_no_other_model():
     assert prices.lookup("acme-mini") is None
 
 
+def test_the_built_in_table_is_consistent_with_itself():
+    file = Path(rewind_nb.__file__).parent / "_prices.json"
+    table = json.loads(file.read_text(encoding="utf-8"))
+    as_of, built_in = date.fromisoformat(table["as_of"]), prices.table()
+
+    assert len({(p.model, p.since) for p in built_in}) == len(built_in) == len(table["prices"])
+    for price in built_in:
+        today = prices.lookup(price.model, as_of)
+        assert today is not None  # one that was announced for later has another until then
+        assert today.model == price.model  # and not a shorter name
+        assert today.since <= as_of
+        assert prices.lookup(f"{price.model}-2026-11-01", price.since) == price
+        assert price.exact
+        assert 0 < price.input <= price.output
+        assert price.cached_input is None or 0 < price.cached_input <= price.input
+        assert price.cache_write is None or price.cache_write >= price.input
+
+
 def test_the_built_in_table_says_its_day_and_the_source_of_each_price():
     file = Path(rewind_nb.__file__).parent / "_prices.json"
     table = json.loads(file.read_text(encoding="utf-8"))

@@ -807,3 +807,100 @@ def test_no_traceback_on_the_command_line_commands_the_terminal():
     assert KEY not in result.output
     assert all(line.isprintable() for line in result.output.split("\n"))
     assert len(result.output.split("\n")) > 3
+
+
+# -- keys that are known by the name they are given under ---------------------------------------
+
+
+HEADERED = {"extra": [{"headers": {"Authorization": "Bearer tok-4711-unregistered"}}]}
+GIVEN = {  # an axis, and a value of it
+    "params.api_key": "tok-4711-unregistered",
+    "params": {"api_key": "tok-4711-unregistered"},
+    "params.token": "tok-4711-unregistered",
+    "params.x-api-key": "tok-4711-unregistered",
+    "params.extra_headers": {"authorization": "Bearer tok-4711-unregistered"},
+    "params.nested": HEADERED,
+    "state.config": HEADERED,
+    "state.api_key": "tok-4711-unregistered",
+    "output.x": {"X_API_KEY": "tok-4711-unregistered"},
+    "patch": [{"op": "add", "path": "/x/api_key", "value": "tok-4711-unregistered"}],
+    "patch.x.api_key": "tok-4711-unregistered",
+    "inputs.config": {"client_secret": b"tok-4711-unregistered"},
+    "tool_args": {"access_token": "tok-4711-unregistered"},
+}
+
+
+@pytest.fixture
+def asking(file):
+    with fp.FakeProvider(then=lambda seen: fp.completion("yes")) as server:
+        model = ChatModel(server.base_url, "toy", api_key=Secret("sk-own-0123456789"))
+
+        @tool
+        def look(access_token):
+            return access_token
+
+        def act(state, config="none"):
+            state["config"], state["api_key"], look("none")
+            return state.update(x={"api_key": model.chat("hello").text})
+
+        rw = Rewind(app_of(act, ["config", "api_key"], config="none", api_key="none"), store=file)
+        yield rw, rw.run(inputs={"config": "none"}), server, file
+        rw.store.close()
+
+
+@pytest.mark.parametrize("axis", GIVEN)
+def test_a_key_that_an_override_gives_by_its_name_is_refused_and_never_stored(asking, axis):
+    rw, run, server, file = asking
+    kind, _, field = axis.partition(".")
+    before, value = server.count, GIVEN[axis]
+    over = {field: value} if field else value
+    asked = [
+        lambda: rw.grid(run, "act", {axis: [value]}),
+        lambda: rw.grid(run, "act", {axis: [..., value]}, start=False),
+        lambda: rw.sweep(run, "act", {axis: [value]}, check="x exists"),
+        lambda: rw.flip(run, "act", axis, "x exists", candidates=[value]),
+        lambda: rw.fork(run, "act", **{kind: over}),
+    ]
+    for ask in asked:
+        with pytest.raises(SecretLeakError, match="gives a credential") as refused:
+            ask()
+        assert "4711" not in f"{refused.value!r} {refused.value.path}"
+        assert "Keep the key in a Secret" in str(refused.value)
+
+    assert redact("tok-4711-unregistered") == "***"
+    assert server.count == before
+    assert rw.store.experiments() == []
+    rw.store.flush()
+    assert "4711" not in everything_in(file)
+
+
+def test_a_cell_whose_function_gives_a_key_is_refused_and_the_key_never_stored(asking):
+    rw, run, server, file = asking
+    given = [lambda body: {"api_key": "tok-4711-unregistered"}, lambda body: {"seed": 1}]
+    grid = rw.grid(run, "act", {"params": given})
+    rw.store.flush()
+
+    assert grid.df.status.tolist()[1:] == ["refused", "complete"]
+    assert "SecretLeakError: params= gives a credential (api_key)" in grid.df.error[1]
+    assert "4711" not in f"{grid!r} {grid._repr_html_()} {grid.df.to_json()}"
+    assert "4711" not in everything_in(file)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"key": "population"}, {"max_tokens": 5}, {"stop": ["token"]}, {"seed": 7},
+        {"logit_bias": {"token": "x"}}, {"api_key": None}, {"api_key": ""}, {"page_token": "b"},
+    ],
+)  # fmt: skip
+def test_what_only_sounds_like_a_key_is_no_key(asking, params):
+    rw, run, *_ = asking
+
+    assert rw.fork(run, "act", params=params).status == "complete"
+
+
+def test_a_field_of_the_state_that_may_be_what_an_application_is_about_is_no_key(asking):
+    rw, run, *_ = asking
+    fork = rw.fork(run, "act", state={"config": {"password": "hunter2hunter2", "token": "the"}})
+
+    assert fork.status == "complete"

@@ -208,6 +208,19 @@ def bench(request, kitchen, store):
 MODES = [(k, s) for k in ("sync", "async") for s in ("whole", "streamed")]
 WAYS = [(name, *mode) for name in SDKS for mode in MODES]
 every_way = pytest.mark.parametrize("bench", WAYS, indirect=True, ids=" ".join)
+QUICK = [("sync", "whole"), ("async", "streamed")]  # each half of a mode, with every SDK
+
+
+def slower(way):
+    """The marks of a way: that all of them are recorded and replayed is a law of its own."""
+    return () if way[1:] in QUICK else (pytest.mark.thorough,)
+
+
+each_half = pytest.mark.parametrize(
+    "bench",
+    [pytest.param(way, marks=slower(way), id=" ".join(way)) for way in WAYS],
+    indirect=True,
+)
 
 
 @every_way
@@ -237,7 +250,7 @@ def test_the_text_of_a_call_is_the_one_that_the_sdk_gave(bench):
     assert [call.text for call in models(supplied["choose"])] == ["sour"]
 
 
-@every_way
+@each_half
 def test_an_unchanged_fork_at_every_step_asks_nothing_and_is_identical(bench):
     run = bench.run()
     bench.requests()
@@ -279,7 +292,7 @@ OVERRIDES = {
     ("bench", "kind"),
     # each way of asking with half of them, each of them with every SDK
     [
-        (way, k)
+        pytest.param(way, k, marks=slower(way))
         for way in WAYS
         for n, k in enumerate(OVERRIDES)
         if n // 2 == MODES.index(way[1:]) % 2
@@ -307,7 +320,7 @@ def test_a_changed_request_reaches_the_server_and_takes_effect(bench, kind):
     assert [call.answered_by for call in models(fork["choose"])] == [asked.model + DATED]
 
 
-@every_way
+@each_half
 def test_a_response_is_given_to_the_sdk_in_its_own_form(bench):
     run = bench.run()
     bench.requests()
@@ -318,7 +331,7 @@ def test_a_response_is_given_to_the_sdk_in_its_own_form(bench):
     assert [call.source for call in models(fork["choose"])] == ["override"]
 
 
-@every_way
+@each_half
 def test_the_messages_of_the_second_call_are_replaced(bench):
     run = bench.run()
     bench.requests()

@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import json
+import math
 import threading
+from decimal import Decimal
 
 import httpx
+import numpy as np
 import pytest
 from burr.core import ApplicationBuilder, State, action
 from hypothesis import given, settings
@@ -98,6 +101,37 @@ def test_values_that_are_no_numbers_keep_the_order_they_were_given_in(store):
     sweep = swept(lambda v: v != "high", "low", ["low", "middling", "high"], store)
 
     assert sweep.answer() == "passes up to 'middling', fails from 'high'"
+
+
+def test_numbers_of_any_type_are_ordered_by_what_they_amount_to(store):
+    tenth = Decimal("0.1")
+    given = [np.int64(7), 2**70, tenth, 5, math.inf, np.float32(2.5), -math.inf, 0.1, 1e300]
+    rw = Rewind(app(lambda v: v > 4, 5), store=store)
+    sweep = rw.sweep(rw.run(), "take", {"state.given": given}, check="ok == true")
+
+    ordered = [-math.inf, tenth, 0.1, np.float32(2.5), 5, np.int64(7), 2**70, 1e300, math.inf]
+    found = [point.value for point in sweep.points]
+    assert (found, list(map(type, found))) == (ordered, list(map(type, ordered)))
+    assert edges(sweep) == [(np.float32(2.5), 5)]
+
+
+@pytest.mark.parametrize(
+    "nan", [math.nan, Decimal("NaN"), Decimal("sNaN"), np.float32("nan"), np.float64("nan")]
+)
+def test_a_number_that_is_none_is_refused_for_it_has_no_place_in_an_order(store, nan):
+    rw = Rewind(app(lambda v: True, 5), store=store)
+    run = rw.run()
+
+    with pytest.raises(ConfigError, match=r"'state.given' has .* at position 1.*rw.grid"):
+        rw.sweep(run, "take", {"state.given": [5, nan, Decimal(1)]}, check="ok == true")
+    assert store.experiments() == []
+
+
+def test_a_recorded_number_that_is_none_is_refused_too(store):
+    rw = Rewind(app(lambda v: True, math.nan), store=store)
+
+    with pytest.raises(ConfigError, match=r"what was recorded \(\.\.\.\), nan at position 0"):
+        rw.sweep(rw.run(), "take", {"state.given": [..., 1]}, check="ok == true")
 
 
 def test_the_recorded_value_has_its_place_among_the_numbers(store):
@@ -323,7 +357,11 @@ def test_a_sweep_that_was_interrupted_makes_no_run_twice_when_it_is_resumed(stor
         )
     stopped = rw.last_experiment
     assert stopped.status == "interrupted"
-    assert "not finished: " in stopped.answer()
+    left = [point.value for point in stopped.points if point.left]
+    values = "1 value" if len(left) == 1 else f"{len(left)} values"
+    said = f"not complete, {values} still to run: {', '.join(map(str, left))}; so far "
+    assert stopped.answer().startswith(said)
+    assert "never" not in stopped.answer()
     sweep = rw.resume(stopped)
 
     assert sorted(WEIGHED) == list(range(1, 9))
@@ -341,8 +379,34 @@ def test_a_budget_stops_a_sweep_and_what_did_not_run_is_named(store):
     )
 
     assert sweep.status == "interrupted"
-    assert "not finished: 2" in sweep.answer()
+    assert sweep.answer() == (
+        "not complete, 1 value still to run: 2; so far fails up to 0, passes from 1"
+    )
     assert rw.resume(sweep, budget=Budget(calls=1)).answer() == "fails up to 0, passes from 1"
+
+
+def test_a_sweep_that_was_stopped_says_never_of_nothing_and_what_it_has_so_far():
+    def begun(values, calls, **more):
+        rw = Rewind(asking(Jitter(), 9), store=":memory:")
+        over, budget = {"output.number": values}, Budget(calls=calls)
+        run = rw.run()
+        return rw, rw.sweep(
+            run, "number", over, check="said == 'yes'", budget=budget, max_workers=1, **more
+        )
+
+    _, none = begun([0, 1, 2, 3], 0)
+    rw, some = begun([0, 1, 2, 3], 3)
+    _, partly = begun([1, 2], 3, samples=2)
+
+    assert none.answer() == ""
+    assert some.answer() == (
+        "not complete, 1 value still to run: 3; so far fails up to 0, passes from 1"
+    )
+    assert partly.answer() == (
+        "not complete, 1 value still to run: 2; so far fails up to 1, passes from 2; by the "
+        "majority of 2 samples; tied, counted as a fail: 1"
+    )
+    assert rw.resume(some, budget=Budget(calls=9)).answer() == "fails up to 0, passes from 1"
 
 
 def test_a_stored_sweep_reopens_and_goes_on(tmp_path):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from burr.core import ApplicationBuilder, action
-from conftest import RECORDERS
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_runs import RECORDERS
 
 from rewind_nb import Rewind, Secret, Store
 from rewind_nb._diff import MISSING

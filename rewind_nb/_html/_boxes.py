@@ -205,7 +205,7 @@ def _told(run: Run, action: str, steps: tuple[Step, ...]) -> str:
         said.append(facts_of(step))
         if because := run.explanation.of(step):
             said.append(f"    {because[:MAX_WHY]}")
-    return "\n".join([*said, *([f"… {more} more visits"] if more > 0 else [])])
+    return "\n".join([*said, *([f"… {count(more, 'more visit')}"] if more > 0 else [])])
 
 
 def is_running(run: Run, step: Step) -> bool:

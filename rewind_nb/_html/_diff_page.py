@@ -30,7 +30,7 @@ from rewind_nb._html._value import facing, shown
 from rewind_nb._label import shown as printed
 from rewind_nb._secrets import redact
 from rewind_nb._text import UNFINISHED, Told, chains, told
-from rewind_nb._words import shared_start, word_diff
+from rewind_nb._words import shared_ends, word_diff
 
 if TYPE_CHECKING:
     from rewind_nb._compare import Change, Diff
@@ -182,8 +182,7 @@ def is_prose(value: Any) -> bool:
 def prose(before: str, after: str) -> Html:
     """Two texts as one, with what was removed struck out and what was added underlined."""
     old, new = redact(before), redact(after)
-    start = _shared(old, new)
-    end = _shared(old[start:][::-1], new[start:][::-1])
+    start, end = shared_ends(old, new)
     middle = [side[start : len(side) - end] for side in (old, new)]
     pieces = word_diff(*(side[:MAX_PROSE] for side in middle))
     whole = [
@@ -195,14 +194,6 @@ def prose(before: str, after: str) -> Html:
     return tag("span", *(_piece(kind, words) for kind, words in whole), class_="rw-prose")
 
 
-def _shared(old: str, new: str) -> int:
-    """How many leading characters are the same, back to the start of a word."""
-    same = shared_start(old, new)
-    while same and not old[same - 1].isspace():
-        same -= 1
-    return same
-
-
 def _piece(kind: str, words: str) -> Child:
     if kind == "removed":
         return tag("del", text(words, MAX_PROSE))
@@ -210,7 +201,7 @@ def _piece(kind: str, words: str) -> Child:
         return tag("ins", text(words, MAX_PROSE))
     if kind == "cut":
         return (
-            tag("span", f" … {len(words):,} more characters differ ", class_="rw-cut")
+            tag("span", f" … {count(len(words), 'more character')} differ ", class_="rw-cut")
             if words
             else None
         )

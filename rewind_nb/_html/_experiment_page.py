@@ -104,7 +104,7 @@ def _maps(experiment: Experiment) -> Iterator[Html]:
     maps = _by_rest(experiment, names)
     for shown, (rest, cells) in enumerate(maps.items()):
         if shown == MAX_MAPS:
-            yield note(f"… {len(maps) - MAX_MAPS} more maps; .df and .pivot() have all")
+            yield note(f"… {count(len(maps) - MAX_MAPS, 'more map')}; .df and .pivot() have all")
             return
         if rest:
             yield title(mono(", ".join(rest), 400))

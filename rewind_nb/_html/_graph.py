@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rewind_nb._html._boxes import Box, Line, drawing
 from rewind_nb._html._markup import Child, Html, join, note, tag
+from rewind_nb._html._parts import count
 
 if TYPE_CHECKING:
     from rewind_nb._run import Run
@@ -32,11 +33,11 @@ def graph(run: Run) -> Html:
         height=drawn.height,
         viewBox=f"0 0 {drawn.width} {drawn.height}",
         role="img",
-        aria_label=f"graph of {len(drawn.boxes)} actions",
+        aria_label=f"graph of {count(len(drawn.boxes), 'action')}",
     )
     return join(
         tag("div", svg, class_="rw-scroll"),
-        note(f"… {drawn.left_out} more actions not drawn") if drawn.left_out else None,
+        note(f"… {count(drawn.left_out, 'more action')} not drawn") if drawn.left_out else None,
     )
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "source_chip",
     "spent",
     "status_chip",
+    "status_sign",
     "step_name",
     "title",
     "when",
@@ -106,7 +107,12 @@ def signed(step: Step) -> tuple[str, str]:
 
 def status_chip(status: str) -> Html:
     """How a run, step or call ended."""
-    return chip(status, *_STATUSES.get(status, ("?", "inherited")))
+    return chip(status, *status_sign(status))
+
+
+def status_sign(status: str) -> tuple[str, str]:
+    """The sign of a status, and the name of its colour."""
+    return _STATUSES.get(status, ("?", "inherited"))
 
 
 def quoting(words: str, limit: int = 300) -> Html:

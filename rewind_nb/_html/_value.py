@@ -18,7 +18,7 @@ from rewind_nb._secrets import redact
 from rewind_nb._tables import is_table
 from rewind_nb._text import brief
 
-__all__ = ["facing", "kind_of", "mapping", "shown"]
+__all__ = ["facing", "kind_of", "layout", "mapping", "shown"]
 
 MAX_INLINE = 88
 MAX_VALUE = 3_600
@@ -99,23 +99,34 @@ def _folded(line: str, content: Html) -> Html:
 
 
 def _laid_out(value: Any) -> Html:
+    laid, whole = layout(value, MAX_VALUE)
+    cut = None if whole else note("… cut here; the value itself has it all")
+    return join(text(laid, MAX_VALUE), cut)
+
+
+def layout(value: Any, room: int) -> tuple[str, bool]:
+    """The first characters of a value, laid out on lines, and whether that is all of it.
+
+    Example:
+        >>> print(layout({"total": 5}, 100)[0])
+        {
+          'total': 5,
+        }
+    """
     kept: list[str] = []
-    room = MAX_VALUE
-    for piece in _pieces(value, "\n"):
+    for piece in _pieces(value, "\n", room):
         kept.append(piece[:room])
         room -= len(piece)
         if room < 0:
-            return join(
-                text("".join(kept), MAX_VALUE), note("… cut here; the value itself has it all")
-            )
-    return text("".join(kept), MAX_VALUE)
+            return "".join(kept), False
+    return "".join(kept), True
 
 
-def _pieces(value: Any, line: str) -> Iterator[str]:
+def _pieces(value: Any, line: str, room: int) -> Iterator[str]:
     """The parts of a value's layout; *line* starts a line at its indentation."""
     kind = type(value)
     if kind is str:
-        yield repr(redact(value)[: MAX_VALUE + 1])
+        yield repr(redact(value)[: room + 1])
     elif kind not in _BRACKETS or not value or len(line) > 2 * MAX_DEPTH:
         yield brief(value, 400)
     else:
@@ -124,6 +135,6 @@ def _pieces(value: Any, line: str) -> Iterator[str]:
         yield opening
         for item in value:
             yield f"{inner}{brief(item, 200)}: " if kind is dict else inner
-            yield from _pieces(value[item] if kind is dict else item, inner)
+            yield from _pieces(value[item] if kind is dict else item, inner, room)
             yield ","
         yield line + closing

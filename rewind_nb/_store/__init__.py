@@ -11,6 +11,7 @@ public methods is split by concern, each module knowing only those above it::
     _build         a new store, made whole
     _migrate       older stores; _schema_1 is what the first of them were
     _engine        `Database`: connections, forked processes, the WAL-reset bug
+    _statements    what a batch asks of SQLite, many batches at once
     _writer        the one thread that commits, and what it promises
     _delta         what is new in a value
     _contents      content-addressed values
@@ -20,6 +21,7 @@ public methods is split by concern, each module knowing only those above it::
     _read          queries
     _chain         the hash over a trajectory
     _verify        everything derived again; its parts _verify_runs and _verify_values
+    _shown         `StoreViews`: a store in a notebook
     _store         `Store`
     _recall        `Recall`: a store of which everything is read once
 """

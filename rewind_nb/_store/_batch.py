@@ -13,7 +13,7 @@ from rewind_nb._store import _schema as schema
 from rewind_nb._store._contents import Content, Recent, insertions
 from rewind_nb._store._leaks import refuse_names, refuse_secrets
 from rewind_nb._store._schema import Row
-from rewind_nb._store._writer import Statement
+from rewind_nb._store._statements import Statement
 
 Ending = TypeVar("Ending", StepRow, CallRow)
 

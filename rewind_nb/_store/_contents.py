@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rewind_nb._store._delta import apply, delta
 from rewind_nb._store._errors import corrupt
-from rewind_nb._store._writer import Statement
+from rewind_nb._store._statements import Statement
 from rewind_nb.errors import StoreCorruptError
 
 WORTH_A_DELTA = 512  # bytes; a smaller value is stored whole

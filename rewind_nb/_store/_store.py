@@ -19,6 +19,7 @@ from rewind_nb._store._engine import Database
 from rewind_nb._store._file import MEMORY, find_path
 from rewind_nb._store._ledger import check_runs
 from rewind_nb._store._resolve import missing, one_of
+from rewind_nb._store._shown import StoreViews
 from rewind_nb._store._verify import VerifyReport, verify_store
 from rewind_nb._store._writer import Writer
 from rewind_nb.errors import StoreCorruptError, StoreNotFoundError, StoreReadOnlyError
@@ -34,7 +35,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Store:
+class Store(StoreViews):
     """Where runs live: one SQLite file, or memory.
 
     Several processes and threads may use one file at once. A store must be opened anew in a
@@ -288,8 +289,3 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({(MEMORY if self.path is None else str(self.path))!r})"
-
-    def _repr_html_(self) -> str:
-        from rewind_nb import _html
-
-        return _html.store_html(self)

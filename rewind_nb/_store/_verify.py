@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rewind_nb._describe import displayed
+from rewind_nb._describe import displayed, plural
 from rewind_nb._model import CallRow, ExperimentRow, RunRow, StepRow
 from rewind_nb._store import _schema as schema
 from rewind_nb._store._chain import chain_at, tail_end
@@ -63,7 +63,11 @@ class VerifyReport:
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.checked.items())
-        found = "ok" if self.ok else f"{len(self.problems)} problems, first: {self.problems[0]}"
+        found = (
+            "ok"
+            if self.ok
+            else f"{plural(len(self.problems), 'problem')}, first: {self.problems[0]}"
+        )
         return displayed(f"VerifyReport({found}; checked {counts})")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from rewind_nb._describe import plural
 from rewind_nb._lane import Lane, task_path
 from rewind_nb._model import StepRow
 from rewind_nb._store import _read_tasks
@@ -55,7 +56,7 @@ def _counted(
         rows = [row for row in lanes.get((attempt, path), []) if row.status != "open"]
         last = max(rows, key=lambda r: r.seq, default=None)
         if len(rows) != steps or (last is not None and last.chain != chain):
-            return f"has {len(rows)} of the {steps} steps of its task {path}, or others"
+            return f"has {len(rows)} of the {plural(steps, 'step')} of its task {path}, or others"
     unfinished = {row.attempt for row in attempts if row.status in ("open", "interrupted")}
     for attempt, path in lanes.keys() - expected.keys():
         if attempt not in unfinished:

@@ -22,10 +22,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 from rewind_nb._store._engine import Database
 from rewind_nb._store._errors import closed, name_error
+from rewind_nb._store._statements import Statement, execute, gathered
 from rewind_nb._store._transaction import transaction
 from rewind_nb.errors import RewindError, RunBusyError, StoreMovedError
 
@@ -42,18 +42,6 @@ NEVER_RIGHT = (  # a batch with one of these will not be better later
     TypeError,
     OverflowError,
 )
-
-
-class Statement(NamedTuple):
-    """SQL with its rows.
-
-    With *owner*, the run that the rows belong to, each must change exactly one row of the
-    table: it is another process's doing where one does not.
-    """
-
-    sql: str
-    rows: list[Any]
-    owner: str | None = None
 
 
 class Commit(Future[None]):
@@ -262,6 +250,9 @@ class Writer:
                 self._raw.execute("ROLLBACK")
             durable = any(item.durable for item in group)
             self._raw.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            with contextlib.suppress(*NEVER_RIGHT), transaction(self._raw):
+                execute(self._raw, gathered(item.statements for item in group))
+                return {}
             wrong: dict[Commit, Exception] = {}
             while True:
                 item = None
@@ -269,22 +260,10 @@ class Writer:
                     with transaction(self._raw):
                         for item in group:
                             if item.commit not in wrong:
-                                _execute(self._raw, item.statements)
+                                execute(self._raw, item.statements)
                 except NEVER_RIGHT as error:  # that one must not take the others with it
                     if item is None:
                         raise
                     wrong[item.commit] = error
                 else:
                     return wrong
-
-
-def _execute(raw: sqlite3.Connection, statements: list[Statement]) -> None:
-    for statement in statements:
-        changed = raw.executemany(statement.sql, statement.rows).rowcount
-        if statement.owner is not None and changed != len(statement.rows):
-            raise RunBusyError(
-                f"Run {statement.owner} was taken up by another process meanwhile: what that "
-                "wrote stays, and this process cannot write to the run any more. Look at it with "
-                "store.run(id), and resume or fork it from there.",
-                run_id=statement.owner,
-            )

@@ -62,7 +62,7 @@ def _run_lines(run: Run) -> Iterator[str]:
     if run.next_action and run.status != "failed":
         yield f"    next: {run.next_action}"
     for made in run.artifacts:
-        yield f"    wrote {made.name} ({made.size} bytes, sha256 {made.sha256[:12]}, {made.source})"
+        yield f"    wrote {made.name} ({plural(made.size, 'byte')}, sha256 {made.sha256[:12]}, {made.source})"
     yield f"    {_totals(run)}"
     if run.note:
         yield f"    note: {run.note}"

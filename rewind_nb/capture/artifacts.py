@@ -11,7 +11,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 from rewind_nb._artifact import file_in
-from rewind_nb._describe import error_line
+from rewind_nb._describe import error_line, plural
 from rewind_nb._model import ArtifactRow, Source
 from rewind_nb._secrets import contains_secret
 from rewind_nb._store import Store, _read
@@ -38,7 +38,7 @@ class WrittenArtifact:
         self.path = path
 
     def __repr__(self) -> str:
-        return f"WrittenArtifact({self.name!r}, sha256={self.sha256[:12]}, {self.size} bytes)"
+        return f"WrittenArtifact({self.name!r}, sha256={self.sha256[:12]}, {plural(self.size, 'byte')})"
 
 
 def artifact(name: str, data: bytes | str) -> WrittenArtifact:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from rewind_nb._describe import plural
 from rewind_nb._proof import Proof
 from rewind_nb._rewind import Rewind
 from rewind_nb._run import Run, Step
@@ -125,7 +126,7 @@ def totals(run: Run) -> Iterator[str]:
     live = sum(step.total_calls[0] for step in run if how(step) == "executed")
     spent = None if run.usage is None else run.usage.total_tokens
     tokens = "unknown" if spent is None else f"{spent:,}"
-    yield f"  {executed} of {len(run)} steps executed, {live} live calls, tokens: {tokens}"
+    yield f"  {executed} of {plural(len(run), 'step')} executed, {plural(live, 'live call')}, tokens: {tokens}"
     yield from (f"  wrote {made.name} for this run ({made.source})" for made in run.artifacts)
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rewind_nb import _codec, _path
 from rewind_nb._compare import Diff
-from rewind_nb._describe import error_line, notes_on, said
+from rewind_nb._describe import error_line, notes_on, plural, said
 from rewind_nb._outcome import step_hash
 from rewind_nb._proof import Proof
 from rewind_nb._rewind import Rewind
@@ -196,7 +196,7 @@ def the_replay_played_every_call_back(e: Evidence) -> Verdict:
     played = [c for c in replayed if c.source in ("cache", "tool-cache") and c.replayed_from]
     live = max(len(replayed) - len(played), e.proof.live_calls)
     ok = live == 0 and 0 < len(recorded) == len(played)
-    return Verdict(ok, f"{len(played)} of {len(recorded)} played back, {live} live calls")
+    return Verdict(ok, f"{len(played)} of {len(recorded)} played back, {plural(live, 'live call')}")
 
 
 def the_replay_spent_no_token(e: Evidence) -> Verdict:

@@ -28,7 +28,7 @@ from rewind_nb.experiments._bisect import Bisect
 from rewind_nb.experiments._case import Case
 from rewind_nb.experiments._comparison import Comparison
 from rewind_nb.experiments._experiment import Experiment
-from rewind_nb.experiments._flip import Flip, Probe
+from rewind_nb.experiments._flip import Flip, Probed
 from rewind_nb.experiments._grid import Cell, Grid
 from rewind_nb.experiments._kinds import value_of
 from rewind_nb.experiments._noise import Noise
@@ -54,7 +54,7 @@ __all__ = [
     "Grid",
     "Noise",
     "Point",
-    "Probe",
+    "Probed",
     "Regress",
     "Spread",
     "Stability",

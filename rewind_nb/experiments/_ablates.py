@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +11,16 @@ from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._describe import short
-from rewind_nb._model import CacheMode, Reuse
-from rewind_nb._recording import Recording
+from rewind_nb._model import CacheMode, Reuse, RunRow
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._ablate import Ablate, key_of
 from rewind_nb.experiments._asking import cache_of, check_whole, refuse_lost, told
 from rewind_nb.experiments._attempts import HOWS, How, Subject, attempts, chosen
-from rewind_nb.experiments._estimate import NOTHING, Estimate, estimate
+from rewind_nb.experiments._estimate import Estimate
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
+from rewind_nb.experiments._planned import planned
 from rewind_nb.experiments._probes import (
     looked_at,
     refuse_forks,
@@ -46,6 +46,7 @@ class AblateJob:
         settings: of each fork.
     """
 
+    rw: Bound
     run: Run
     check: Check
     subjects: list[Subject]
@@ -85,7 +86,7 @@ class AblateJob:
         refuse_forks(rw, run, settings)
         only, found = chosen(run, facts)
         subjects = [Subject(fact, tuple(attempts(fact, how))) for fact in found]
-        return cls(run, checked, subjects, only, how, samples, cache, settings)
+        return cls(rw, run, checked, subjects, only, how, samples, cache, settings)
 
     @classmethod
     def again(cls, rw: Bound, ablate: Ablate) -> AblateJob:
@@ -127,19 +128,9 @@ class AblateJob:
             for sample in range(self.samples)
         ]  # fmt: skip
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
         """What the forks that are left are likely to come to."""
-        total, known = NOTHING, dict[tuple[int, str, int], Estimate]()
-        recording = Recording.of(self.run)
-        for trial in self._trials():
-            if trial.key in done:
-                continue
-            assert trial.at is not None  # noqa: S101  (every fact has a step)
-            seq, (kind, _, call) = self.run[trial.at].top.seq, trial.given[0]
-            if (seq, kind, call) not in known:
-                known[seq, kind, call] = estimate(recording, seq, trial.given)
-            total += known[seq, kind, call]
-        return total
+        return planned(self.rw, self.run, self.cache, self._trials(), prior)
 
     def script(self) -> Script:
         """Make the forks, then judge them."""

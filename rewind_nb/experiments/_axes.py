@@ -10,6 +10,7 @@ from typing import Any
 
 from rewind_nb import _codec
 from rewind_nb._combine import Given
+from rewind_nb._credentials import refuse_credentials
 from rewind_nb._describe import short
 from rewind_nb._plan import KINDS
 from rewind_nb.capture._context import MODEL_OVERRIDES, TOOL_OVERRIDES
@@ -64,6 +65,7 @@ def axis_of(name: Any, values: Any, said: str = "over=") -> Axis:
 
     Raises:
         ConfigError: the name is no override, or its values are no list of some.
+        SecretLeakError: a value is a credential, by its name.
     """
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if found is None or found["kind"] not in KINDS:
@@ -82,12 +84,14 @@ def axis_of(name: Any, values: Any, said: str = "over=") -> Axis:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise ConfigError(f"The axis {name!r} takes a list of values; it got {short(values)}.")
     listed = tuple(values)
+    if not listed:
+        raise ConfigError(f"The axis {name!r} has no values. Give at least one.")
+    axis = Axis(name, kind, int(found["call"] or 0), path, listed)
     for position, value in enumerate(listed):
         if value is not RECORDED and kind != "action" and not callable(value):
             _codec.encode(value, path=f"over[{name!r}][{position}]")
-    if not listed:
-        raise ConfigError(f"The axis {name!r} has no values. Give at least one.")
-    return Axis(name, kind, int(found["call"] or 0), path, listed)
+            refuse_credentials(kind, axis.given(value), f"The axis {name!r}")
+    return axis
 
 
 def choices(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:

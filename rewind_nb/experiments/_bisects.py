@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._check import Check
-from rewind_nb._model import CacheMode, Reuse
+from rewind_nb._model import OVER, CacheMode, Reuse, RunRow
 from rewind_nb._recording import Recording
 from rewind_nb._run import Run
 from rewind_nb.experiments._asking import check_whole, refuse_lost, told
@@ -108,17 +108,18 @@ class BisectJob:
             **told(self.check, REUSE, self.cache, self.settings),
         }
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
         """What the probes that are left come to at most: if none recovers but the last.
 
         How those that were made ended shows in which step was tried after them.
         """
         recording, total = Recording.of(self.run), NOTHING
-        tried = {place_of(key)[0] for key in done}
+        tried = {place_of(key)[0] for key, made in prior.items() if made.status in OVER}
         search = Search(-1, len(self.run))
         while (seq := search.middle) is not None:
-            left = sum(key_of(seq, sample) not in done for sample in range(self.samples))
-            total += everything(recording, seq).times(left)
+            whole = everything(recording, seq)
+            for sample in range(self.samples):
+                total += whole.left(self.run.store, prior.get(key_of(seq, sample)))
             if Search(seq, search.high).middle in tried:
                 search.low = seq
             else:

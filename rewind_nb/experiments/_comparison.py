@@ -15,7 +15,7 @@ from rewind_nb._model import ENDED
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._axes import label
-from rewind_nb.experiments._facts import Facts, FactsOf, why_not_ended
+from rewind_nb.experiments._facts import Facts, FactsOf, failure
 from rewind_nb.experiments._verdicts import Judged, Outcome, judge
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Comparison:
                 None
                 if parting is None
                 else step_label(parting.seq, parting.action, parting.visit, parting.lane),
-                why_not_ended(run),
+                failure(run),
             )
 
     def diff(self, a: int, b: int) -> Diff:

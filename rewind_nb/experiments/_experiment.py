@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rewind_nb import _owner
 from rewind_nb._describe import displayed, plural
 from rewind_nb._model import ExperimentRow, ExperimentStatus, StepRow, Usage
+from rewind_nb._notebook import Shown
 from rewind_nb._run import Run
 from rewind_nb._steps import sum_usage
 from rewind_nb._store import Store, _experiments, _read_tasks
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
+    from rewind_nb.experiments._verbs import Verbs
+    from rewind_nb.widgets import ExperimentView
 
-class Experiment:
+
+class Experiment(Shown):
     """Many runs made to answer one question; a value that reads what is in the store.
 
     Attributes:
@@ -24,6 +30,8 @@ class Experiment:
         kind: ``grid``, ``sweep``, ``flip``, ``bisect``, ``ablate``, ``regress`` or
             ``stability``.
         label: what the user called it.
+        made_by: the Rewind that asked for it, which can go on with it; None of one that was
+            taken out of a store.
     """
 
     KIND: ClassVar[str] = ""
@@ -32,6 +40,7 @@ class Experiment:
     def __init__(self, store: Store, row: ExperimentRow) -> None:
         self.store = store
         self._row = row
+        self.made_by: Verbs | None = None
 
     @property
     def id(self) -> str:
@@ -122,14 +131,49 @@ class Experiment:
     def spent(self) -> str:
         """What it cost, in words."""
         live = sum(row.live_calls for row in self._steps)
-        tokens = self.usage
-        known = tokens is not None and tokens.total_tokens is not None
-        cost = f"{tokens.total_tokens:,} tokens" if tokens and known else "tokens unknown"
+        tokens = None if self.usage is None else self.usage.total_tokens
+        cost = "tokens unknown" if tokens is None else plural(tokens, "token", ",")
         return f"{plural(len(self.runs), 'run')}, {plural(live, 'live call')}, {cost}"
 
     def refresh(self) -> Experiment:
         """The same experiment as the store has it now."""
-        return self.store.experiment(self.id)
+        found = self.store.experiment(self.id)
+        found.made_by = self.made_by
+        return found
+
+    def view(self, rw: Verbs | None = None) -> ExperimentView:
+        """The experiment as a widget: what came of it, live, with Start, Stop and Resume.
+
+        An experiment as the last line of a cell shows the same. Asked for with ``start=False``
+        it is checked and stored and executes nothing: the widget then says what it will come to
+        and has a Start button, so that the cell is not blocked while it runs. That is all there
+        is to a live grid: an experiment that has not begun, one that runs, one that was stopped
+        and one that is complete are the same value in the store, and the same widget.
+
+        Args:
+            rw: the Rewind that goes on with it, where it was taken out of a store.
+
+        Example:
+            >>> grid = rw.grid(run, "critique", {"model": ["small", "large"]},
+            ...                start=False)  # doctest: +SKIP
+            >>> grid.view()  # doctest: +SKIP
+        """
+        from rewind_nb.widgets import view_of
+
+        return view_of(self, self.made_by if rw is None else rw)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write it as one page to look at and click through without a kernel or a network.
+
+        Returns:
+            The path.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        from rewind_nb.widgets import save_experiment
+
+        return save_experiment(self, path)
 
     def __repr__(self) -> str:
         parts = [f"{type(self).__name__} {self.id}", *([f"{self.label!r}"] if self.label else [])]

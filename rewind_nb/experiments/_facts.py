@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rewind_nb._cost import Cost
+from rewind_nb._describe import displayed
 from rewind_nb._label import label
-from rewind_nb._model import StepRow
+from rewind_nb._model import ErrorInfo, StepRow
 from rewind_nb._run import Run
 from rewind_nb._steps import sum_usage
 from rewind_nb._store import _read_tasks
@@ -74,11 +75,17 @@ class FactsOf:
         return {(step.action, step.visit): step.hash for step in self.parent.steps}
 
 
-def why_not_ended(run: Run | None) -> str | None:
-    """Why a run did not come to its end, in words."""
+def failure(run: Run | None) -> str | None:
+    """What stopped a run that failed, such as ``KeyError: 'fare'``; None where none did."""
     if run is None or run.status != "failed":
         return None
-    last = run.steps[-1] if len(run) else None
-    if last is not None and last.error is not None:
-        return f"{last.error.type.rpartition('.')[2]}: {last.error.message}"
-    return run.note or run.status
+    error = error_of(run)
+    if error is None:
+        return displayed(run.note or "the run failed")
+    return displayed(f"{error.type.rpartition('.')[2]}: {error.message}")
+
+
+def error_of(run: Run) -> ErrorInfo | None:
+    """The error of the step that stopped a run."""
+    last = run.steps[-1] if run.status == "failed" and len(run) else None
+    return None if last is None else last.error

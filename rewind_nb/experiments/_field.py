@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -49,6 +49,14 @@ def is_recorded(value: Any, recorded: Any) -> bool:
     if value is RECORDED or callable(value):
         return value is RECORDED
     return _codec.encode(value) == _codec.encode(recorded)
+
+
+def each_once(values: Iterable[Any]) -> list[Any]:
+    """The values without those that are an earlier one again, by their encoding."""
+    found: dict[Any, Any] = {}
+    for value in values:
+        found.setdefault(value if callable(value) else _codec.encode(value), value)
+    return list(found.values())
 
 
 def bounds_of(between: Any, recorded: Any) -> tuple[Any, Any] | None:

@@ -23,7 +23,7 @@ NAMED = 5  # values without a verdict that are named
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probed:
     """One value that was tried.
 
     Attributes:
@@ -75,18 +75,18 @@ class Flip(Experiment):
         return None if self.asked["numbers"] else restored(self.asked["over"])[0][0].values
 
     @cached_property
-    def probes(self) -> tuple[Probe, ...]:
+    def probes(self) -> tuple[Probed, ...]:
         """What was tried, in that order."""
         return tuple(self._probe(stored) for stored in self.found.get("probes", ()))
 
-    def _probe(self, stored: Mapping[str, Any]) -> Probe:
+    def _probe(self, stored: Mapping[str, Any]) -> Probed:
         value = stored["value"] if self.candidates is None else self.candidates[stored["value"]]
         change = value - self.recorded if self.candidates is None else None
         given = {k: v for k, v in stored.items() if k not in ("value", "run_ids")}
-        return Probe(value=value, change=change, run_ids=tuple(stored["run_ids"]), **given)
+        return Probed(value=value, change=change, run_ids=tuple(stored["run_ids"]), **given)
 
     @cached_property
-    def flipping(self) -> tuple[Probe, ...]:
+    def flipping(self) -> tuple[Probed, ...]:
         """The probes that change the verdict; the smallest change, or first candidate, first."""
         found = [probe for probe in self.probes if probe.flips]
         if self.candidates is None:
@@ -94,7 +94,7 @@ class Flip(Experiment):
         return tuple(found)
 
     @property
-    def _first(self) -> Probe | None:
+    def _first(self) -> Probed | None:
         return self.flipping[0] if self.flipping else None
 
     @property
@@ -128,7 +128,7 @@ class Flip(Experiment):
         return (max(nearer) if first.value == high else min(nearer), first.value)
 
     @property
-    def _kept(self) -> list[Probe]:
+    def _kept(self) -> list[Probed]:
         return [probe for probe in self.probes if probe.verdict is not None and not probe.flips]
 
     @property
@@ -253,7 +253,7 @@ def majority(verdicts: Sequence[str]) -> str | None:
     return "pass" if passes > fails else "fail"
 
 
-def _nearness(probe: Probe) -> tuple[Any, ...]:
+def _nearness(probe: Probed) -> tuple[Any, ...]:
     """Upward first where both are as far; differences of floats are rounded, order is not."""
     up = probe.change > 0
     return abs(probe.change), not up, probe.value if up else -probe.value
@@ -263,4 +263,4 @@ def _signed(change: Any) -> str:
     return f"+{told(change)}" if change > 0 else told(change)
 
 
-__all__ = ["Flip", "Probe", "majority"]
+__all__ = ["Flip", "Probed", "majority"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rewind_nb._bound import Bound
@@ -11,18 +11,18 @@ from rewind_nb._check import Check
 from rewind_nb._combine import Given
 from rewind_nb._describe import error_line, plural
 from rewind_nb._forks import check_fork
-from rewind_nb._model import CacheMode, Reuse
-from rewind_nb._recording import Recording
+from rewind_nb._model import CacheMode, Reuse, RunRow
 from rewind_nb._run import At, Run
 from rewind_nb._steps import Step
 from rewind_nb.errors import ConfigError, ExperimentError
 from rewind_nb.experiments._asking import KEPT, cache_of, check_whole, refusal, refuse_lost, told
 from rewind_nb.experiments._axes import RECORDED, Axis, axis_of, described, overrides, restored
-from rewind_nb.experiments._estimate import Estimate, estimate, everything
-from rewind_nb.experiments._facts import why_not_ended
+from rewind_nb.experiments._estimate import Estimate
+from rewind_nb.experiments._facts import failure
 from rewind_nb.experiments._field import (
     alternatives,
     bounds_of,
+    each_once,
     is_number,
     is_recorded,
     starting,
@@ -30,13 +30,9 @@ from rewind_nb.experiments._field import (
 )
 from rewind_nb.experiments._flip import Flip, majority
 from rewind_nb.experiments._lab import Found, Script
+from rewind_nb.experiments._planned import planned
 from rewind_nb.experiments._recorded import at_of, recorded_value
-from rewind_nb.experiments._search import (
-    WAVE,
-    Candidates,
-    Numbers,
-    Searching,
-)
+from rewind_nb.experiments._search import Candidates, Numbers, Searching
 from rewind_nb.experiments._trials import Trial, Tried
 
 
@@ -51,6 +47,7 @@ class FlipJob:
         between: the least and the greatest number.
     """
 
+    rw: Bound
     run: Run
     at: At
     step: Step
@@ -68,7 +65,7 @@ class FlipJob:
     reuse: Reuse
     cache: CacheMode | None
     settings: dict[str, Any]
-    wave: int = WAVE
+    wave: int = 1
 
     @classmethod
     def of(
@@ -88,7 +85,7 @@ class FlipJob:
         max_probes: int = 64,
         reuse: Reuse = "unchanged",
         cache: CacheMode | None = None,
-        wave: int = WAVE,
+        wave: int = 1,
         **settings: Any,
     ) -> FlipJob:
         """Check what is asked.
@@ -108,13 +105,13 @@ class FlipJob:
                 if given is not None:
                     raise ConfigError(f"{name}= is for a number that is searched. Leave it out.")
             listed = alternatives(axis, recorded) if candidates is None else axis.values
-            others = [value for value in listed if not is_recorded(value, recorded)]
+            others = each_once(value for value in listed if not is_recorded(value, recorded))
             if listed and not others:
                 raise ConfigError("candidates= has the recorded value only. Give another one.")
             axis = axis_of(field, others, "field=")
         check = Check.of(check)
         job = cls(
-            run, at, step, axis, numbers, recorded, check, _verdict_of(run, check), toward,
+            rw, run, at, step, axis, numbers, recorded, check, _verdict_of(run, check), toward,
             bounds_of(between, recorded) if numbers else None,
             tolerance_of(tolerance, recorded) if numbers else None,
             bool(every), samples, max_probes, reuse, cache, settings, wave,
@@ -188,13 +185,15 @@ class FlipJob:
             return overrides([self.axis], [value])
         return ((self.axis.kind, self.axis.given(value), self.axis.call),)
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
         """What the probes that are left come to at most: how many it takes is not known."""
-        recording, seq, search = Recording.of(self.run), self.step.top.seq, self.search()
-        left = max(0, min(self.max_probes, search.most) * self.samples - len(done))
-        if self.reuse == "none" and self.cache == "refresh":
-            return everything(recording, seq).times(left)
-        return estimate(recording, seq, self.given(search.wanted()[0])).times(left)
+        search, settings = self.search(), tuple(self.settings.items())
+        first = self.given(search.wanted()[0])
+        most = min(self.max_probes, search.most) * self.samples
+        like = Trial("", self.run.id, self.at, first, 0, self.reuse, settings)
+        begun = [replace(like, key=key) for key in prior]
+        rest = planned(self.rw, self.run, self.cache, [like], {}).times(max(0, most - len(begun)))
+        return replace(rest + planned(self.rw, self.run, self.cache, begun, prior), exact=False)
 
     def script(self) -> Script:
         """Probe wave after wave, until it is found or nothing is left."""
@@ -243,7 +242,7 @@ class FlipJob:
         if tried.run_id is None:
             return "error", error_line(tried.error) if tried.error else "not run"
         run = self.run.store.run(tried.run_id)
-        if (failed := why_not_ended(run)) is not None:
+        if (failed := failure(run)) is not None:
             return "error", failed
         verdict = self.check(run)
         return verdict.outcome, verdict.reason
@@ -251,7 +250,7 @@ class FlipJob:
 
 def _verdict_of(run: Run, check: Check) -> str:
     verdict = check(run)
-    failed = why_not_ended(run)
+    failed = failure(run)
     if failed is not None or verdict.outcome == "error":
         why = f"it failed ({failed})" if failed else verdict.reason.rstrip(".")
         raise ExperimentError(

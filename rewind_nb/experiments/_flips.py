@@ -12,7 +12,6 @@ from rewind_nb._run import At, Run
 from rewind_nb.experiments._flip import Flip
 from rewind_nb.experiments._flip_job import FlipJob
 from rewind_nb.experiments._jobs import Prepared, prepared
-from rewind_nb.experiments._search import WAVE
 from rewind_nb.experiments._verbs import Verbs, arguments, sorted_out, twin_of
 
 
@@ -49,13 +48,14 @@ class Flips(Verbs):
     ) -> Flip:
         """Find the smallest change of one field that changes the verdict of a recorded run.
 
-        Every probe is a fork. A number is searched outward from the recorded one, up and down
-        side by side, by steps that double (the first is a 64th of it, for an int at least 1;
-        20 doublings at most where nothing bounds it), then by halving between the last value
-        that keeps the verdict and the first that changes it; a float ends with a round number
-        between the two where there is one. That is about 2 x log2(change / first step) +
-        log2(change / tolerance) probes, most of them two at a time. A bool is negated, the
-        other members of an enum are tried, and of all else the *candidates*.
+        Every probe is a fork, and as few are made as can be; the verdict on the recorded value
+        is known and not probed. A number is searched outward from it, up and down side by
+        side, by steps each four times the one before (the first is a 64th of it, for an int at
+        least 1; ten more at most where nothing bounds it), then by halving between the last
+        value that keeps the verdict and the first that changes it; a float ends with a round
+        number between the two where there is one. That is about log2(change / first step) +
+        log2(change / tolerance) probes. A bool is negated, the other members of an enum are
+        tried, and of all else the *candidates*.
 
         What is found changes the verdict, and the value beside it does not. Where a verdict
         changes more than once, nearer values between two that were probed may change it too;
@@ -70,8 +70,9 @@ class Flips(Verbs):
                 ``"patch.report.total"``.
             check: a `Check`, its text, or a function of the run.
             toward: ``"up"`` or ``"down"``, to search numbers on that side only.
-            candidates: what to try instead of searching, in order, a few side by side; the
-                first that changes the verdict is the answer.
+            candidates: what to try instead of searching, in order, each once; the first that
+                changes the verdict is the answer, and none is tried after it. With
+                *max_workers* so many are tried side by side, needed or not.
             between: the least and the greatest number to probe.
             tolerance: how near to the change to come: by default 1 for an int, for a float a
                 millionth of the recorded value, or 1e-6 where that is 0.
@@ -121,6 +122,7 @@ class Flips(Verbs):
     ) -> Prepared[Flip]:
         parent = self._at_rest(run)
         ways, asked = sorted_out(more)
-        wave = max(1, min(WAVE, ways.get("max_workers") or WAVE))
+        workers = ways.get("max_workers")
+        wave = workers if isinstance(workers, int) and workers > 0 else 1
         job = FlipJob.of(self, parent, at, field, check, wave=wave, **asked)
         return prepared(self, Flip, job, parent, ways)

@@ -17,7 +17,7 @@ from rewind_nb.errors import ExperimentError, did_you_mean
 from rewind_nb.experiments._axes import RECORDED, Axis, choices, label, restored
 from rewind_nb.experiments._cells import BASELINE, Place, key_of
 from rewind_nb.experiments._experiment import Experiment
-from rewind_nb.experiments._facts import Facts, FactsOf, why_not_ended
+from rewind_nb.experiments._facts import Facts, FactsOf, failure
 from rewind_nb.experiments._verdicts import Judged, Outcome, judge
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Grid(Experiment):
         """Every cell, the baseline first."""
         assert self.run is not None  # noqa: S101  (a grid is about one run)
         made = {run._row.cell: run for run in self.runs}  # noqa: SLF001
-        judge_of, look = _Judges(self), FactsOf(self.run)
+        judge_of, look = Judges(self), FactsOf(self.run)
         refused = self.found.get("refused", {})
         facts: dict[str, Facts] = {}
         cells = []
@@ -130,7 +130,7 @@ class Grid(Experiment):
                     run=run,
                     judged=judge_of(place.twin, run) if run is not None and ended else None,
                     facts=facts.get(place.twin),
-                    error=why_not_ended(run) or refused.get(place.twin),
+                    error=failure(run) or refused.get(place.twin),
                     baseline=place.choice is None,
                 )
             )
@@ -311,7 +311,7 @@ class Grid(Experiment):
         return None if mine is None or theirs is None else mine != theirs
 
 
-class _Judges:
+class Judges:
     """What each run of a grid came to: as it was stored, else looked at now."""
 
     def __init__(self, grid: Grid) -> None:
@@ -367,4 +367,4 @@ def _is(mine: Any, wanted: Any) -> bool:
     )
 
 
-__all__ = ["Cell", "Grid", "judged_from", "judged_to"]
+__all__ = ["Cell", "Grid", "Judges", "judged_from", "judged_to"]

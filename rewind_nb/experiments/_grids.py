@@ -12,18 +12,18 @@ from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._combine import Given
 from rewind_nb._forks import check_fork
-from rewind_nb._model import ENDED, CacheMode, Reuse
-from rewind_nb._recording import Recording
+from rewind_nb._model import ENDED, CacheMode, Reuse, RunRow
 from rewind_nb._run import At, Run
 from rewind_nb._steps import Step
 from rewind_nb.experiments._asking import KEPT, cache_of, check_whole, refusal, refuse_lost, told
 from rewind_nb.experiments._axes import Axis, axes_of, described, overrides, restored
 from rewind_nb.experiments._cells import BASELINE, Place, Wanted, places
 from rewind_nb.experiments._comparison import Comparison
-from rewind_nb.experiments._estimate import NOTHING, Estimate, estimate, everything
+from rewind_nb.experiments._estimate import Estimate
 from rewind_nb.experiments._grid import Grid, judged_to
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
+from rewind_nb.experiments._planned import planned
 from rewind_nb.experiments._recorded import at_of, recorded_value
 from rewind_nb.experiments._trials import Trial, Tried
 from rewind_nb.experiments._verbs import Verbs, arguments, sorted_out, twin_of
@@ -40,6 +40,7 @@ class GridJob:
         settings: of each fork.
     """
 
+    rw: Bound
     run: Run
     at: At
     step: Step
@@ -77,7 +78,7 @@ class GridJob:
         check_whole(samples=samples)
         axes = axes_of(over)
         job = cls(
-            run, at, run[at], axes, samples, Outcome.of(outcome).beside(axis.name for axis in axes),
+            rw, run, at, run[at], axes, samples, Outcome.of(outcome).beside(axis.name for axis in axes),
             None if check is None else Check.of(check), reuse, cache, settings,
         )  # fmt: skip
         for one in places(axes, samples):
@@ -136,22 +137,20 @@ class GridJob:
             },
         }
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
-        """What the runs that are still to be made are likely to come to."""
-        recording, seq = Recording.of(self.run), self.step.top.seq
-        left = [wanted.given for wanted in self.wanted if wanted.key not in done]
-        if self.reuse == "none" and self.cache == "refresh":
-            return everything(recording, seq).times(len(left))
-        return sum((estimate(recording, seq, given) for given in left), NOTHING)
-
-    def script(self) -> Script:
-        """Make the forks, then judge them."""
+    def _trials(self) -> list[Trial]:
         settings = tuple(self.settings.items())
-        trials = [
+        return [
             Trial(w.key, self.run.id, self.at, w.given, w.sample, self.reuse, settings)
             for w in self.wanted
         ]
-        ended = yield trials
+
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
+        """What the runs that are still to be made are likely to come to."""
+        return planned(self.rw, self.run, self.cache, self._trials(), prior)
+
+    def script(self) -> Script:
+        """Make the forks, then judge them."""
+        ended = yield self._trials()
         return self._found(ended)
 
     def _found(self, ended: Sequence[Tried]) -> Found:
@@ -162,7 +161,7 @@ class GridJob:
                 if tried.error is not None:
                     refused[tried.trial.key] = f"{type(tried.error).__name__}: {tried.error}"
                 continue
-            run = self.run.store.run(tried.run_id)
+            run = tried.run(self.run.store)
             if run.status in ENDED:
                 judged[tried.trial.key] = judged_to(judge(run, self.outcome, self.check))
         whole = not any(tried.stopped for tried in ended)
@@ -199,7 +198,9 @@ class Grids(Verbs):
 
         Everything is checked before anything executes. Combinations that ask for the same
         are made once, and calls that several forks make are asked once. Stop leaves a grid
-        that ``rw.resume(grid)`` goes on with; what was paid for is not paid again.
+        that ``rw.resume(grid)`` goes on with; what was paid for is not paid again. Cells that
+        failed for a while, as where a provider answers 503, are tried again, of a complete
+        grid too, by ``rw.resume(grid, retry="errors")``, from the step that failed.
 
         Args:
             run: the parent, which is the baseline row.

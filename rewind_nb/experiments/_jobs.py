@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rewind_nb._budget import Budget
-from rewind_nb._model import OVER, CacheMode, ExperimentRow
+from rewind_nb._model import CacheMode, ExperimentRow, RunRow
 from rewind_nb._run import Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._estimate import NOTHING, Estimate
@@ -16,7 +16,7 @@ from rewind_nb.experiments._experiment import Experiment
 from rewind_nb.experiments._lab import Lab, Script, Ways, new_row
 
 if TYPE_CHECKING:
-    from rewind_nb._bound import Bound
+    from rewind_nb.experiments._verbs import Verbs
 
 E = TypeVar("E", bound=Experiment)
 
@@ -34,8 +34,12 @@ class Job(Protocol):
     def script(self) -> Script:
         """What it does."""
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
-        """What the runs that are left are likely to come to."""
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
+        """What the runs that are left are likely to come to.
+
+        Args:
+            prior: the runs that there are already, by the keys of their trials.
+        """
 
 
 @dataclass(slots=True)
@@ -47,7 +51,7 @@ class Prepared(Generic[E]):
         begins: whether to run it at once.
     """
 
-    rw: Bound
+    rw: Verbs
     shows: type[E]
     job: Job
     row: ExperimentRow
@@ -60,18 +64,19 @@ class Prepared(Generic[E]):
 
     def value(self) -> E:
         """The experiment as the store has it."""
-        return self.shows(self.rw.store, self.rw.store.experiment_row(self.row.id))
+        found = self.shows(self.rw.store, self.rw.store.experiment_row(self.row.id))
+        found.made_by = self.rw
+        return found
 
     def plan(self) -> Estimate:
         """What is left is likely to come to."""
         if self.row.status == "complete":
             return NOTHING
-        prior = self.lab().prior
-        return self.job.estimate(frozenset(k for k, run in prior.items() if run.status in OVER))
+        return self.job.estimate(self.lab().prior)
 
 
 def prepared(
-    rw: Bound, shows: type[E], job: Job, run: Run | None, how: Mapping[str, Any]
+    rw: Verbs, shows: type[E], job: Job, run: Run | None, how: Mapping[str, Any]
 ) -> Prepared[E]:
     """Write an experiment down, ready to begin.
 

@@ -13,13 +13,13 @@ import contextlib
 import secrets
 import time
 from collections.abc import Generator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewind_nb import _owner
 from rewind_nb._bound import Bound
-from rewind_nb._budget import Budget, Meter
+from rewind_nb._budget import UNLIMITED, Budget, Meter
 from rewind_nb._describe import plural
 from rewind_nb._drive import Ended
 from rewind_nb._loops import wait_for
@@ -44,17 +44,24 @@ class Found:
     note: str | None = None
 
 
+RUNNING: dict[str, Lab] = {}  # by its id: every experiment that runs in this process
+
 Script = Generator[Sequence[Trial], Sequence[Tried], Found]
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How an experiment makes its runs; no part of what it asks."""
+    """How an experiment makes its runs; no part of what it asks.
+
+    Attributes:
+        retry: whether a run that failed is gone on with.
+    """
 
     budget: Budget | None = None
     max_workers: int | None = None
     executor: Executor | None = None
     progress: bool | None = None
+    retry: bool = False
 
 
 @dataclass(slots=True)
@@ -72,7 +79,9 @@ class Lab:
     @classmethod
     def of(cls, rw: Bound, row: ExperimentRow, ways: Ways, cache: CacheMode | None) -> Lab:
         """A lab for an experiment that is in the store already."""
-        meter = None if ways.budget is None else Meter(ways.budget)
+        here = ways.executor is None or isinstance(ways.executor, ThreadPoolExecutor)
+        budget = ways.budget or (UNLIMITED if here else None)
+        meter = None if budget is None else Meter(budget)
         trials = Trials(rw, row.id, cache, meter, ways.max_workers, ways.executor)
         made = rw.store.read(_experiments.runs_of, row.id)
         prior = {run.cell: run for run in made if run.cell is not None}
@@ -137,6 +146,17 @@ class Lab:
                 except StopIteration as stop:
                     return self._close(stop.value)
 
+    def stop(self) -> None:
+        """Let it begin no further run, and those under way make no further model call.
+
+        It comes to its end as one whose budget is spent: what was asked is waited for, since it
+        is paid for. In other processes nothing counts calls: runs under way there come to their
+        end.
+        """
+        self.trials.stopping = True
+        if (meter := self.trials.meter) is not None:
+            meter.stop("as asked")
+
     def _known(self, wanted: Sequence[Trial]) -> tuple[list[Tried], list[Trial]]:
         """What was made before, and what is still to be made."""
         ended, left = [], []
@@ -144,11 +164,11 @@ class Lab:
             run = self.prior.get(trial.key)
             if run is None:
                 left.append(trial)
-            elif run.status in OVER:
+            elif run.status in OVER and not (self.ways.retry and run.status == "failed"):
                 ended.append(Tried(trial, run.id))
             else:
                 left.append(replace(trial, run_id=run.id, resumes=True))
-        self.progress.begin(len(wanted), len(ended))
+        self.progress.begin(len(wanted), len(ended), self.trials.workers(len(left)))
         return ended, left
 
     def _all(self, wanted: Sequence[Trial], ended: Sequence[Tried]) -> list[Tried]:
@@ -166,6 +186,7 @@ class Lab:
         try:
             owner = _owner.this_process()
             self._write(replace(self.row, status="running", owner=owner, note=None))
+            RUNNING[self.row.id] = self
             yield
         except BaseException as error:
             if error is not self.interrupt:
@@ -174,6 +195,7 @@ class Lab:
                 self._write(replace(self.row, status=status, ended_at=time.time()))
             raise
         finally:
+            RUNNING.pop(self.row.id, None)
             _owner.ACTIVE.discard(self.row.id)
             self.progress.close()
 

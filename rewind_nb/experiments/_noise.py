@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rewind_nb._describe import plural
+
 CERTAIN = 0.05  # p at or under which the difference is called larger
 DRAWS = 9_999
 EXACTLY = 10_000  # choices that are all looked at
@@ -62,7 +64,7 @@ class Noise:
         if self.p is None or self.within is None or self.between is None:
             return "too few runs came to an end to compare them"
         seen = (
-            f"in {_share(self.between)} of {self.fields} fields it differs from that on average, "
+            f"in {_share(self.between)} of {plural(self.fields, 'field')} it differs from that on average, "
             f"and in {_share(self.within)} from itself"
         )
         if self.verdict == "unknown":
@@ -73,7 +75,7 @@ class Noise:
         return f"the difference is within the run's own variation ({p}): {seen}"
 
     def __repr__(self) -> str:
-        return f"<Noise {self.own} against {self.others} runs: {self.words}>"
+        return f"<Noise {self.own} against {plural(self.others, 'run')}: {self.words}>"
 
 
 def compared(own: Sequence[Fields], others: Sequence[Fields]) -> Noise:
@@ -84,7 +86,7 @@ def compared(own: Sequence[Fields], others: Sequence[Fields]) -> Noise:
         >>> compared([same] * 20, [other]).verdict, compared([same] * 20, [same]).verdict
         ('larger', 'within')
         >>> compared([same] * 5, [other]).words
-        'too few runs to tell (p is 0.17 at least): in 100% of 1 fields it differs from that on average, and in 0% from itself'
+        'too few runs to tell (p is 0.17 at least): in 100% of 1 field it differs from that on average, and in 0% from itself'
     """
     runs = [*own, *others]
     paths = list(dict.fromkeys(path for run in runs for path in run))

@@ -18,6 +18,7 @@ from rewind_nb._store import Store
 from rewind_nb.capture._effects import check_effects
 from rewind_nb.errors import ExperimentError
 from rewind_nb.experiments._experiment import Experiment
+from rewind_nb.experiments._facts import error_of, failure
 from rewind_nb.experiments._trials import Tried
 
 
@@ -56,9 +57,9 @@ def judged(run: Run, check: Check, like: Run | None = None) -> tuple[str | None,
     Args:
         like: a run whose failing in the same way counts as an end.
     """
-    error = failure(run)
-    if run.status == "failed" and (error is None or like is None or not _same(error, like)):
-        return None, error or displayed(run.note or "the run failed")
+    failed = failure(run)
+    if failed is not None and (like is None or not _alike(run, like)):
+        return None, failed
     if run.status == "halted" and LACKS_INPUTS in (run.note or ""):
         return None, displayed(f"stopped before its end: {run.note}")
     if run.status not in OVER:
@@ -67,18 +68,10 @@ def judged(run: Run, check: Check, like: Run | None = None) -> tuple[str | None,
     return verdict.outcome, verdict.reason
 
 
-def failure(run: Run) -> str | None:
-    """What stopped a run that failed, such as ``KeyError: 'fare'``."""
-    last = run.steps[-1] if run.status == "failed" and len(run) else None
-    if last is None or last.error is None:
-        return None
-    return displayed(f"{last.error.type.rpartition('.')[2]}: {last.error.message}")
-
-
-def _same(error: str, like: Run) -> bool:
-    """Whether another run failed with an error of the same class."""
-    other = failure(like)
-    return other is not None and other.partition(":")[0] == error.partition(":")[0]
+def _alike(run: Run, like: Run) -> bool:
+    """Whether two runs failed with errors of the same class."""
+    error, other = error_of(run), error_of(like)
+    return error is not None and other is not None and error.type == other.type
 
 
 def looked_at(

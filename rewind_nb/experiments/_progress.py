@@ -10,6 +10,7 @@ from rewind_nb._describe import plural
 
 AFTER = 1.0  # seconds; what is over sooner leaves no line
 EVERY = 1 / 15  # seconds between two updates
+FEW = 3  # runs that say nothing of the others yet
 WIDTH = 24  # characters of the bar
 
 
@@ -24,20 +25,29 @@ class Progress:
     def __init__(self, what: str, shown: bool | None) -> None:
         self.what = what
         self.done = self.total = 0
+        self._made = self._waves = 0  # runs that ended here; how often more were wanted
+        self._workers = 1
         self._began = time.monotonic()
         self._last = 0.0
         self._handle: Any = None
         self._to = _where(shown)
 
-    def begin(self, total: int, done: int) -> None:
-        """So many runs more are wanted, of which some were made before."""
+    def begin(self, total: int, done: int, workers: int) -> None:
+        """So many runs more are wanted, of which some were made before.
+
+        Args:
+            workers: how many are made side by side.
+        """
         self.total += total
         self.done += done
+        self._waves += 1
+        self._workers = workers
         self._show()
 
     def step(self) -> None:
         """One has ended."""
         self.done += 1
+        self._made += 1
         self._show()
 
     def close(self) -> None:
@@ -54,11 +64,21 @@ class Progress:
     def line(self) -> str:
         """What it says now."""
         full = WIDTH if not self.total else WIDTH * self.done // self.total
-        took = time.monotonic() - self._began
-        rest = took / self.done * (self.total - self.done) if self.done else None
-        left = "" if rest is None or self.done == self.total else f", about {rest:.0f} s left"
         bar = "█" * full + "░" * (WIDTH - full)
-        return f"{self.what} {bar} {self.done} of {plural(self.total, 'run')}{left}"
+        return f"{self.what} {bar} {self.done} of {plural(self.total, 'run')}{self._left}"
+
+    @property
+    def _left(self) -> str:
+        """How long it still takes; "" until that means something.
+
+        One run that ended says nothing of those that began beside it, one that was made before
+        took no time here, and a search that wanted more once may want more again.
+        """
+        few = self._made < max(FEW, self._workers) or self._waves > 1
+        if few or self.done == self.total:
+            return ""
+        took = time.monotonic() - self._began
+        return f", about {took / self._made * (self.total - self.done):.0f} s left"
 
     def _show(self) -> None:
         now = time.monotonic()

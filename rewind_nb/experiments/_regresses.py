@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._describe import displayed, plural, short
-from rewind_nb._model import OVER, CacheMode
+from rewind_nb._model import OVER, CacheMode, RunRow
 from rewind_nb._recording import Recording
 from rewind_nb._run import Run
 from rewind_nb._steps import Step
@@ -123,15 +123,15 @@ class RegressJob:
             "cases": {one.run.id: one.to_dict() for one in self.candidates},
         }
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
         """What the runs that are still to be made are likely to come to."""
         total = NOTHING
         for one in self.candidates:
             if one.seq is None:
                 continue
-            keys = [key_of(one.run.id, sample) for sample in range(self.samples)]
-            if left := sum(key not in done for key in keys):
-                total = total + everything(Recording.of(one.run), one.seq).times(left)
+            whole = everything(Recording.of(one.run), one.seq)
+            for sample in range(self.samples):
+                total += whole.left(one.run.store, prior.get(key_of(one.run.id, sample)))
         return total
 
     def script(self) -> Script:

@@ -4,24 +4,27 @@ Pure: a search says which values it wants to know of, and is told of each whethe
 keeps, or could not be judged. It makes no assumption that it would have to take back: what it
 finds is a value that flips beside one that keeps.
 
-Numbers are searched outward from the recorded one by doubling steps, up and down at once, and
-then by halving between the last value that keeps and the first that flips. What could not be
-judged is neither: the search goes on on both sides of it.
+The recorded value keeps, by the recording, and is never wanted. Numbers are searched outward
+from it by steps each four times the one before, up and down at once, and then by halving
+between the last value that keeps and the first that flips. Where both sides flip, the nearer
+is brought to its end first, and the other is asked only whether it flips as near as that. What
+could not be judged is neither: the search goes on on both sides of it.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
-REACH = 20  # doublings on each side where nothing bounds the search
+REACH = 10  # steps after the first on each side where nothing bounds the search
+GROWTH = 4  # by which each is larger: two would take twice as many, to save one halving
 FIRST = 64  # part of the recorded value that the first step is
 RELATIVE = 1e-6  # how close to the flip a float is to come, of the recorded value
-WAVE = 4  # candidates that are tried at once
 
 Answer = bool | None  # whether it flips; None for: could not be judged
 
@@ -46,7 +49,7 @@ class Candidates:
 
     count: int
     every: bool = False
-    wave: int = WAVE
+    wave: int = 1
     flipped: bool = False
     _next: int = 0
 
@@ -86,7 +89,7 @@ class Side:
     keeps: Any
     flips: Any = None
     unjudged: list[Any] = field(default_factory=list)
-    doubled: int = 0
+    steps: int = 0
     over: bool = False
 
     def distance(self, value: Any) -> Any:
@@ -107,6 +110,21 @@ class Side:
         beyond = isinstance(value, float) and not math.isfinite(value)
         return [] if beyond or value == self.start else [value]
 
+    @property
+    def most_outward(self) -> int:
+        """How many values away from the recorded one there may be."""
+        count, reach = 1, self.step
+        far = None if self.bound is None else self.distance(self.bound)
+        while count <= REACH if far is None else reach < far:
+            count, reach = count + 1, reach * GROWTH
+        return 0 if self.over else count
+
+    def most_within(self, tolerance: Any) -> int:
+        """How many halvings the widest gap may take."""
+        far = self.step * GROWTH**REACH if self.bound is None else self.distance(self.bound)
+        far = min(far, sys.float_info.max) if isinstance(far, float) else far
+        return 0 if self.over else max(0, math.ceil(math.log2(far) - math.log2(tolerance)))
+
     def within(self, tolerance: Any) -> list[Any]:
         """What halves the gap; the gaps before and after what could not be judged."""
         gaps = [(self.keeps, self.flips)]
@@ -118,8 +136,8 @@ class Side:
     def told(self, value: Any, answer: Answer) -> None:
         """What came of a probe on this side."""
         if self.flips is None:
-            self.over = value == self.bound or (self.bound is None and self.doubled == REACH)
-            self.step, self.doubled = 2 * self.step, self.doubled + 1
+            self.over = value == self.bound or (self.bound is None and self.steps == REACH)
+            self.step, self.steps = GROWTH * self.step, self.steps + 1
         elif self.farther(value, self.flips):
             return
         if answer:
@@ -143,6 +161,9 @@ class Numbers:
         toward: ``up``, ``down`` or None for both.
         between: the least and the greatest value.
         tolerance: how narrow the gap between keeping and flipping is to become.
+
+    Attributes:
+        most: how many probes it may want, unless what cannot be judged makes it more.
     """
 
     def __init__(
@@ -159,20 +180,38 @@ class Numbers:
             if toward in (None, name)
         ]
         self._rounded: set[Any] = set()
+        self.most = self._most()
 
-    @property
-    def most(self) -> int:
-        """How many probes it may want, unless bounds or what cannot be judged make it more."""
-        halvings = math.log2(max(2.0, first_step(self.recorded) / self.tolerance))
-        return len(self.sides) * (REACH + 1) + REACH + math.ceil(halvings)
+    def _most(self) -> int:
+        """How many probes it may want, unless what cannot be judged makes it more."""
+        outward = sum(side.most_outward for side in self.sides)
+        halvings = sum(side.most_within(self.tolerance) for side in self.sides)
+        rounds = isinstance(self.recorded, float)
+        return outward + halvings + (len(self.sides) - 1) + rounds
 
     def wanted(self) -> list[Any]:
         """The next values: outward on each side, then halving, then a round one between."""
-        found = self._contenders()
+        found = sorted(self._flipping(), key=_nearness)
         if not found:
             return [value for side in self.sides for value in side.outward()]
-        halves = [value for side in found for value in side.within(self.tolerance)]
-        return halves or self._round(found[0])
+        best, *others = found
+        return (
+            best.within(self.tolerance)
+            or [value for side in others for value in self._nearer(side, best)]
+            or self._round(best)
+        )
+
+    def _nearer(self, side: Side, best: Side) -> list[Any]:
+        """What tells whether a side flips nearer than the best one does: first as near as that."""
+        size = best.distance(best.flips)
+        if not isinstance(self.recorded, float) and side.sign < 0:
+            size -= 1  # of two as near it is the one upward
+        near = side.start + side.sign * size
+        if not side.farther(near, side.keeps):
+            return []
+        if side.farther(side.flips, near) and near not in side.unjudged:
+            return [near]
+        return [value for value in side.within(self.tolerance) if not side.farther(value, near)]
 
     def told(self, value: Any, answer: Answer) -> None:
         """What came of one."""
@@ -183,19 +222,11 @@ class Numbers:
     @property
     def best(self) -> Side | None:
         """The side with the nearest flip, upward where both are as near."""
-        found = self._contenders()
-        return found[0] if found else None
+        return min(self._flipping(), key=_nearness, default=None)
 
-    def _contenders(self) -> list[Side]:
-        """The sides that may have the nearest flip, the nearest known first."""
-        found = [side for side in self.sides if side.flips is not None]
-        found.sort(key=lambda side: side.distance(side.flips))
-        return [
-            side
-            for side in found
-            if side is found[0]
-            or side.distance(side.keeps) < found[0].distance(found[0].flips)
-        ]  # fmt: skip
+    def _flipping(self) -> list[Side]:
+        """The sides that are known to flip, upward first."""
+        return [side for side in self.sides if side.flips is not None]
 
     def _round(self, side: Side) -> list[Any]:
         """A number with fewer digits than both ends: thresholds are round, halves are not."""
@@ -207,6 +238,10 @@ class Numbers:
             return []
         self._rounded.add(value)
         return [value]
+
+
+def _nearness(side: Side) -> Any:
+    return side.distance(side.flips)
 
 
 def first_step(recorded: Any) -> Any:

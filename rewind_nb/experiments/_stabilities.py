@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
 from rewind_nb._check import Check
 from rewind_nb._describe import displayed, error_line
 from rewind_nb._forks import check_fork
-from rewind_nb._model import OVER, CacheMode
+from rewind_nb._model import OVER, CacheMode, RunRow
 from rewind_nb._recording import Recording
 from rewind_nb._refusals import refuse_running
 from rewind_nb._run import At, Run
 from rewind_nb.errors import ConfigError
 from rewind_nb.experiments._asking import refuse_lost, told
-from rewind_nb.experiments._estimate import Estimate, everything
+from rewind_nb.experiments._estimate import NOTHING, Estimate, Expected, everything
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._lab import Found, Script
 from rewind_nb.experiments._probes import judged
@@ -120,13 +120,17 @@ class StabilityJob:
             **told(self.check, "none", self.cache, self.settings),
         }
 
-    def estimate(self, done: frozenset[str] = frozenset()) -> Estimate:
+    def estimate(self, prior: Mapping[str, RunRow]) -> Estimate:
         """What the runs that are still to be made are likely to come to."""
-        own = sum(key_of("own", n) not in done for n in range(self.k))
-        total = everything(Recording.of(self.run), self.seq).times(own)
+        sides: dict[Literal["own", "against"], Expected] = {
+            "own": everything(Recording.of(self.run), self.seq)
+        }
         if self.repeated:
-            left = sum(key_of("against", n) not in done for n in range(self.k))
-            total = total + everything(Recording.of(self.others[0]), self.start).times(left)
+            sides["against"] = everything(Recording.of(self.others[0]), self.start)
+        store, total = self.run.store, NOTHING
+        for side, whole in sides.items():
+            for n in range(self.k):
+                total += whole.left(store, prior.get(key_of(side, n)))
         return total
 
     def script(self) -> Script:

@@ -15,8 +15,8 @@ from rewind_nb._wilson import wilson
 from rewind_nb.errors import StepNotFoundError, did_you_mean
 from rewind_nb.experiments._entropy import FieldsOf, encoded, moving
 from rewind_nb.experiments._experiment import Experiment
+from rewind_nb.experiments._facts import failure
 from rewind_nb.experiments._noise import Fields, Noise, compared
-from rewind_nb.experiments._probes import failure
 from rewind_nb.experiments._spread import NAMED, Draw, Place, Share, Spread, row, varies_by
 
 if TYPE_CHECKING:
@@ -235,11 +235,11 @@ class Stability(Experiment):
 
     def question(self) -> str:
         """Such as ``20 executions of r_1 from 0 'plan' on``."""
-        asked = f"{self.k} executions of {self._row.run_id} from {self.asked['step']} on"
+        asked = f"{plural(self.k, 'execution')} of {self._row.run_id} from {self.asked['step']} on"
         against = self.asked["against"]
         if against is None:
             return asked
-        again = f", executed {self.k} times too" if against["again"] else ""
+        again = f", executed {plural(self.k, 'time')} too" if against["again"] else ""
         return f"{asked}, against {', '.join(against['runs'])}{again}"
 
     def answer(self) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SAYS = {"pass": "passes", "fail": "fails"}
-UNFINISHED = "not finished"  # what is said of runs that did not begin, or were stopped
+UNFINISHED = "not finished"  # what is said of values with runs that have not ended
 WHY = 160  # columns of the reason why there is no verdict
 
 
@@ -71,6 +71,11 @@ class Point:
         if self.judged:
             return "pass" if self.passes > self.fails else "fail"
         return "error" if self.errors else None
+
+    @property
+    def left(self) -> int:
+        """How many of its runs are still to be made, or gone on with."""
+        return sum(cell.judged is None and cell.error is None for cell in self.cells)
 
     @property
     def tied(self) -> bool:
@@ -183,9 +188,14 @@ class Sweep(Grid):
         """Whether it is the verdict that may flip, and not the outcome."""
         return self.asked["check"] is not None
 
+    @property
+    def unfinished(self) -> list[Point]:
+        """The values with runs that are still to be made, or gone on with."""
+        return [point for point in self.points if point.left]
+
     @cached_property
     def flips(self) -> tuple[Edge, ...]:
-        """Where it flips, in the order of the values."""
+        """Where it flips, in the order of the values; of a sweep that was stopped, so far."""
         return tuple(
             Edge(one.value, other.value, self._told(one), self._told(other))
             for one, other in pairwise(self._known)
@@ -238,35 +248,36 @@ class Sweep(Grid):
         return head, rows
 
     def answer(self) -> str:
-        """Where it flips: between two values, never, or more than once."""
-        known = self._known
-        if not known and all(point.why() == UNFINISHED for point in self.points):
+        """Where it flips: between two values, never, or more than once; or what is left."""
+        known, left = self._known, self.unfinished
+        if left and all(point.left == len(point.cells) for point in self.points):
             return ""
         what = "verdict" if self.has_check else "outcome"
-        said = [self._where(known) if known else f"no {what} at any value"]
+        said = _named(f"not complete, {plural(len(left), 'value')} still to run:", left)
+        so_far = f"so far no {what}" if left else f"no {what} at any value"
+        said.append(self._where(known, bool(left)) if known else so_far)
         if self.has_check and self.samples > 1:
             said.append(f"by the majority of {self.samples} samples")
             said += _named("tied, counted as a fail:", [p for p in known if p.tied])
-        lost = [point for point in self.points if self._mark(point) is None]
-        left = [point for point in lost if point.why() == UNFINISHED]
-        said += _named(f"{UNFINISHED}:", left)
-        lost = [point for point in lost if point not in left]
+        lost = [p for p in self.points if self._mark(p) is None and p.left < len(p.cells)]
         said += [f"{words} ({clip(lost[0].why(), WHY)})" for words in _named(f"no {what} at", lost)]
         said += _named("nothing new was drawn for samples of", [p for p in known if p.repeats])
         return "; ".join(said)
 
-    def _where(self, known: list[Point]) -> str:
+    def _where(self, known: list[Point], unfinished: bool) -> str:
         parts = [list(part) for _, part in groupby(known, self._mark)]
         if len(parts) == 1:
             says, many = self._says(known[0]), plural(len(known), "value")
-            return f"never flips: {says} at {'each of ' if len(known) > 1 else ''}{many}"
+            never = "so far" if unfinished else "never flips:"
+            return f"{never} {says} at {'each of ' if len(known) > 1 else ''}{many}"
         said = []
         for n, part in enumerate(parts):
             first, last = told(part[0].value), told(part[-1].value)
             where = f"from {first} to {last}" if len(part) > 1 else f"at {first}"
             where = f"up to {last}" if n == 0 else f"from {first}" if part is parts[-1] else where
             said.append(f"{self._says(part[0])} {where}")
-        return f"{'flips more than once: ' if len(parts) > 2 else ''}{', '.join(said)}"
+        often = "flips more than once: " if len(parts) > 2 else ""
+        return f"{'so far ' if unfinished else ''}{often}{', '.join(said)}"
 
     def _says(self, point: Point) -> str:
         if self.has_check:

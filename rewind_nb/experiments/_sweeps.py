@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from numbers import Real
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Real
 from typing import Any
 
 from rewind_nb._bound import Bound
@@ -13,7 +15,7 @@ from rewind_nb._budget import Budget
 from rewind_nb._model import CacheMode, Reuse
 from rewind_nb._run import At, Run
 from rewind_nb.errors import ConfigError
-from rewind_nb.experiments._axes import RECORDED, axes_of
+from rewind_nb.experiments._axes import RECORDED, Axis, axes_of
 from rewind_nb.experiments._grids import GridJob
 from rewind_nb.experiments._jobs import Prepared, prepared
 from rewind_nb.experiments._recorded import recorded_value
@@ -33,7 +35,7 @@ class SweepJob(GridJob):
         """Check what is asked.
 
         Raises:
-            ConfigError: there are several axes, or an argument cannot work.
+            ConfigError: there are several axes, one has NaN, or an argument cannot work.
             OverrideError: no value can be consumed by the step.
         """
         axes = axes_of(over)
@@ -44,22 +46,57 @@ class SweepJob(GridJob):
                 "use rw.grid for their product."
             )
         axis = axes[0]
-        values = in_order(axis.values, recorded_value(run, run[at], axis))
+        values = in_order(axis, recorded_value(run, run[at], axis))
         return super().of(rw, run, at, {axis.name: values}, **more)
 
 
-def in_order(values: Sequence[Any], recorded: Any) -> list[Any]:
-    """Numbers in ascending order; of anything else the order that it was given in.
+def in_order(axis: Axis, recorded: Any) -> list[Any]:
+    """Its numbers in ascending order; of anything else the order that it was given in.
+
+    Numbers of any type are ordered by what they amount to; equal ones stay as given.
+
+    Raises:
+        ConfigError: one of its numbers is none.
 
     Example:
-        >>> in_order([3, 0.5, ...], 2), in_order(["high", "low"], None)
-        ([0.5, Ellipsis, 3], ['high', 'low'])
+        >>> from decimal import Decimal
+        >>> from rewind_nb.experiments._axes import axis_of
+        >>> in_order(axis_of("output.fare", [3, Decimal("0.5"), ...]), 2)
+        [Decimal('0.5'), Ellipsis, 3]
+        >>> in_order(axis_of("prompt", ["high", "low"]), None)
+        ['high', 'low']
     """
-    known = [recorded if value is RECORDED else value for value in values]
-    ordered = all(isinstance(v, Real) and not isinstance(v, bool) for v in known)
-    if not ordered or any(math.isnan(value) for value in known):
-        return list(values)
-    return [values[i] for i in sorted(range(len(known)), key=lambda i: known[i])]
+    known = [recorded if value is RECORDED else value for value in axis.values]
+    if not all(map(_is_number, known)):
+        return list(axis.values)
+    for position, value in enumerate(known):
+        if _is_nan(value):
+            which = "what was recorded (...), " if axis.values[position] is RECORDED else ""
+            raise ConfigError(
+                f"The axis {axis.name!r} has {which}{value!r} at position {position}, which is "
+                "neither below nor above another number, so a sweep cannot put it in order. Leave "
+                "it out, or try it with rw.fork or rw.grid."
+            )
+    return [axis.values[i] for i in sorted(range(len(known)), key=lambda i: _amount(known[i]))]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()  # a signaling one cannot even be compared
+    return bool(value != value)  # noqa: PLR0124  (whatever its type)
+
+
+def _amount(value: Any) -> tuple[int, Fraction | int]:
+    """What numbers of any type are ordered by: exact, for not all of them compare with all."""
+    if isinstance(value, Integral):  # those of numpy have no ratio
+        return 0, int(value)
+    if value in (math.inf, -math.inf):
+        return (1 if value > 0 else -1), 0
+    return 0, Fraction(*value.as_integer_ratio())
 
 
 class Sweeps(Verbs):
@@ -103,7 +140,8 @@ class Sweeps(Verbs):
             run: the parent, which is the baseline.
             at: the step whose override it is.
             over: one axis and its values, as for `grid`: ``{"output.fare": [450, 1450]}``.
-                Numbers are put into ascending order; other values keep theirs.
+                Numbers of any type are put into ascending order, NaN is refused; where some
+                values are no numbers, all keep the order given.
             check: what a run must pass: a `Check`, its text, or a function of the run. Without
                 one it is the outcome that may flip.
             outcome: what to look at: a path into the final state, a list of them, or a function
@@ -128,7 +166,7 @@ class Sweeps(Verbs):
             The sweep.
 
         Raises:
-            ConfigError: there is not one axis, or an argument cannot work.
+            ConfigError: there is not one axis, a number is NaN, or an argument cannot work.
             OverrideError: the step can consume none of the values.
             StepNotFoundError: there is no such step.
             KeyboardInterrupt: it was stopped; a note says how to go on.

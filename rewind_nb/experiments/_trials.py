@@ -8,81 +8,28 @@ opens the store anew.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Meter
-from rewind_nb._combine import Given
+from rewind_nb._cells import manifest_of
 from rewind_nb._execution import Env, Execution
-from rewind_nb._forks import new_fork
-from rewind_nb._model import CacheMode, Reuse
+from rewind_nb._model import CacheMode
 from rewind_nb._recording import Recording
-from rewind_nb._resume import resumed
-from rewind_nb._run import At
 from rewind_nb.errors import ConfigError, RewindError, RunStoppedError
+from rewind_nb.experiments._trial import Trial, Tried
+
+__all__ = ["Trial", "Trials", "Tried"]
 
 NOTICE = 0.1  # seconds after which an interrupt is noticed at the latest
 GRACE = 2.0  # seconds that runs get to stop in
 MOST_WORKERS = 32  # unless the caller says another number
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A run that an experiment wants; plain data, so that it can go to another process.
-
-    Attributes:
-        key: what the run is called in the experiment.
-        run_id: the run to fork, or with *resumes* the one to go on with.
-        settings: further arguments of the fork.
-    """
-
-    key: str
-    run_id: str
-    at: At | None = None
-    given: tuple[Given, ...] = ()
-    sample: int = 0
-    reuse: Reuse = "unchanged"
-    settings: tuple[tuple[str, Any], ...] = ()
-    resumes: bool = False
-
-    def ready(self, env: Env, recording: Recording) -> Execution:
-        """The execution of it."""
-        if self.resumes:
-            effects = dict(self.settings).get("effects")
-            return resumed(
-                env, recording.run, inputs={}, halt_after=[], halt_before=[], effects=effects
-            )
-        return new_fork(
-            env,
-            recording.run,
-            self.at,
-            self.given,
-            recording=recording,
-            cell=self.key,
-            sample=self.sample,
-            reuse=self.reuse,
-            **dict(self.settings),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """How a trial ended.
-
-    Attributes:
-        run_id: None where it was refused before a run was made.
-        error: what stopped it; None where it came to its end.
-        stopped: by the user or the budget, and not by itself: it can be gone on with.
-    """
-
-    trial: Trial
-    run_id: str | None
-    error: BaseException | None = None
-    stopped: bool = False
 
 
 @dataclass(slots=True)
@@ -148,10 +95,20 @@ class Trials:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _as_they_end(self, futures: set[Future[Tried]]) -> Iterator[Tried]:
-        left = set(futures)
-        while left:  # a signal that comes just before a wait is seen only after it
-            done, left = wait(left, NOTICE, FIRST_COMPLETED)
-            for future in done:
+        ended: SimpleQueue[Future[Tried]] = SimpleQueue()
+        for future in futures:
+            future.add_done_callback(ended.put)
+        cancelled = False
+        for _ in futures:
+            while True:  # a signal that comes just before a wait is seen only after it
+                if self.stopping and not cancelled:
+                    cancelled = True
+                    for waiting in futures:
+                        waiting.cancel()
+                with contextlib.suppress(Empty):
+                    future = ended.get(timeout=NOTICE)
+                    break
+            if not future.cancelled():
                 yield future.result()
 
     def make(self, trial: Trial) -> Tried:
@@ -185,8 +142,11 @@ class Trials:
     def _ended(self, trial: Trial, execution: Execution, error: BaseException | None) -> Tried:
         self._executing.pop(trial.key, None)
         stopped = error is not None and not isinstance(error, Exception)
-        made = execution.session.run.id if execution.session.started else None
-        return Tried(trial, made, error, stopped)
+        session = execution.session
+        if not session.started:
+            return Tried(trial, None, error, stopped)
+        state = None if session.run.tail is not None else manifest_of(session.track.cells)
+        return Tried(trial, session.run.id, error, stopped, session.run, state)
 
     def _stop(self, futures: set[Future[Tried]]) -> None:
         """Tell the runs to stop and wait a little; the answers under way are still kept."""

@@ -6,14 +6,15 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from rewind_nb._bound import Bound
 from rewind_nb._budget import Budget
+from rewind_nb._describe import plural, short
 from rewind_nb._refusals import refuse_running
 from rewind_nb._run import Run
 from rewind_nb._secrets import redact
-from rewind_nb.errors import NothingToResumeError, did_you_mean
+from rewind_nb.errors import ConfigError, NothingToResumeError, did_you_mean
 from rewind_nb.experiments._estimate import Estimate
 from rewind_nb.experiments._experiment import Experiment
 from rewind_nb.experiments._jobs import Prepared
@@ -23,6 +24,7 @@ from rewind_nb.experiments._lab import Ways
 P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=Experiment)
+Retry = Literal["errors"] | None
 
 
 def twin_of(
@@ -65,7 +67,11 @@ class Verbs(Bound):
     def last_experiment(self) -> Experiment | None:
         """The experiment that was asked for last, also after it was stopped."""
         last = next(reversed(self._jobs), None)
-        return None if last is None else self.store.experiment(last)
+        if last is None:
+            return None
+        found = self.store.experiment(last)
+        found.made_by = self
+        return found
 
     def _at_rest(self, run: Run | str) -> Run:
         """A run that forks can be made of.
@@ -100,24 +106,63 @@ class Verbs(Bound):
         job = job_of(found.kind).again(self, found)
         return Prepared(self, type(found), job, found._row, Ways())  # noqa: SLF001
 
-    def _on_with(self, experiment: Experiment | str, budget: Budget | None) -> Experiment:
+    def _on_with(
+        self, experiment: Experiment | str, budget: Budget | None, retry: Retry
+    ) -> Experiment:
         prepared = self._prepared(experiment)
-        prepared.lab(self._ways(prepared, budget)).go(prepared.job.script())
+        prepared.lab(self._ways(prepared, budget, retry)).go(prepared.job.script())
         resumed: Experiment = prepared.value()
         return resumed
 
-    async def _aon_with(self, experiment: Experiment | str, budget: Budget | None) -> Experiment:
+    async def _aon_with(
+        self, experiment: Experiment | str, budget: Budget | None, retry: Retry
+    ) -> Experiment:
         prepared = self._prepared(experiment)
-        await prepared.lab(self._ways(prepared, budget)).ago(prepared.job.script())
+        await prepared.lab(self._ways(prepared, budget, retry)).ago(prepared.job.script())
         resumed: Experiment = prepared.value()
         return resumed
 
-    def _ways(self, prepared: Prepared[Any], budget: Budget | None) -> Ways:
-        if prepared.value().status == "complete":
-            raise NothingToResumeError(
-                f"Experiment {prepared.row.id} is complete. Ask for it again to make new runs."
-            )
-        return prepared.ways if budget is None else replace(prepared.ways, budget=budget)
+    def _ways(self, prepared: Prepared[Any], budget: Budget | None, retry: Retry = None) -> Ways:
+        check_retry(retry)
+        experiment = prepared.value()
+        if experiment.status == "complete":
+            failed = sum(run.status == "failed" for run in experiment.runs)
+            if retry is None or not failed:
+                how = f"; {plural(failed, 'run')} of it failed" if failed else ""
+                how = how if retry is None else ", and no run of it failed"
+                again = "Pass retry='errors' to try what failed again. " if failed else ""
+                raise NothingToResumeError(
+                    f"Experiment {prepared.row.id} is complete{how}. {again}Ask for it again to "
+                    "make new runs."
+                )
+        ways = replace(prepared.ways, retry=retry is not None)
+        return ways if budget is None else replace(ways, budget=budget)
+
+
+def check_retry(retry: Any) -> None:
+    """Refuse what does not say which runs are to be tried again.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if retry not in (None, "errors"):
+        raise ConfigError(
+            f"retry={short(retry)} does not say what is to be tried again. Pass 'errors' for the "
+            "runs that failed, or leave it out."
+        )
+
+
+def refuse_retry(retry: Any) -> None:
+    """Refuse to try the errors of a single run again, which needs no asking.
+
+    Raises:
+        ConfigError: it was asked for.
+    """
+    if retry is not None:
+        raise ConfigError(
+            "retry= is for an experiment. A run that failed goes on from the step that failed with "
+            "rw.resume(run) alone."
+        )
 
 
 _WAYS = ("budget", "max_workers", "executor", "progress", "label", "start")

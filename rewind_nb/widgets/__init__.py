@@ -9,7 +9,25 @@ sources and `static` what esbuild makes of them.
 from __future__ import annotations
 
 from rewind_nb.widgets._base import View
-from rewind_nb.widgets._page import save_run
+from rewind_nb.widgets._diff_table import DiffTable
+from rewind_nb.widgets._experiment_view import ExperimentView
+from rewind_nb.widgets._grid_view import GridView, view_of
+from rewind_nb.widgets._override_editor import OverrideEditor
+from rewind_nb.widgets._page import save_diff, save_experiment, save_run, save_store
 from rewind_nb.widgets._run_graph import RunGraph
+from rewind_nb.widgets._timeline import Timeline
 
-__all__ = ["RunGraph", "View", "save_run"]
+__all__ = [
+    "DiffTable",
+    "ExperimentView",
+    "GridView",
+    "OverrideEditor",
+    "RunGraph",
+    "Timeline",
+    "View",
+    "save_diff",
+    "save_experiment",
+    "save_run",
+    "save_store",
+    "view_of",
+]

@@ -130,6 +130,8 @@ class View(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take it out of the page and let go of what it shows."""
+        if "_lock" not in vars(self):
+            return  # it was refused what it was to show, and never came to be
         with self._lock:
             self._ended = True
         COALESCER.forget(id(self))

@@ -8,15 +8,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rewind_nb._compare import Diff
 from rewind_nb._run import Run
+from rewind_nb._store import Store
+from rewind_nb.experiments import Experiment
 from rewind_nb.widgets._base import View
+from rewind_nb.widgets._diff_table import DiffTable
+from rewind_nb.widgets._grid_view import view_of
 from rewind_nb.widgets._run_graph import RunGraph
+from rewind_nb.widgets._timeline import Timeline
 
-__all__ = ["save_run"]
+__all__ = ["save_diff", "save_experiment", "save_run", "save_store"]
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:; img-src data:">
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title><style>body{{margin:16px;background:#fff}}
@@ -58,6 +64,26 @@ def save_run(run: Run, path: str | Path) -> Path:
         return _save(view, Path(path), f"Run {run.id}")
 
 
+def save_diff(diff: Diff, path: str | Path) -> Path:
+    """Write a page that shows a diff."""
+    with closing(DiffTable(diff)) as view:
+        return _save(view, Path(path), f"Diff {diff.a.id} → {diff.b.id}")
+
+
+def save_experiment(experiment: Experiment, path: str | Path) -> Path:
+    """Write a page that shows an experiment."""
+    with closing(view_of(experiment, experiment.made_by)) as view:
+        view.settle()
+        return _save(view, Path(path), f"{type(experiment).__name__} {experiment.id}")
+
+
+def save_store(store: Store, path: str | Path) -> Path:
+    """Write a page that shows the runs of a store."""
+    with closing(Timeline(store)) as view:
+        view.settle()
+        return _save(view, Path(path), "Runs")
+
+
 def _save(view: View, path: Path, title: str) -> Path:
     """Write a page that shows a widget as it is now, and holds the answers to what it may ask."""
     asked = {
@@ -70,9 +96,9 @@ def _save(view: View, path: Path, title: str) -> Path:
     path.write_text(
         _PAGE.format(
             title=html.escape(title),
-            css=view._css,
+            css=view._css,  # noqa: SLF001
             static=view.html(),
-            saved=_in_script(saved),  # noqa: SLF001
+            saved=_in_script(saved),
         ),
         "utf-8",
     )

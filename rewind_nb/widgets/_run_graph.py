@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +11,7 @@ import traitlets
 
 from rewind_nb import _html
 from rewind_nb._describe import plural
-from rewind_nb._html._boxes import RUNNING, Drawing, drawing, is_running
+from rewind_nb._html._boxes import RUNNING, Box, Drawing, Line, drawing, is_running
 from rewind_nb._html._parts import seconds, signed
 from rewind_nb._model import Event
 from rewind_nb._run import Run, Step
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RunGraph", "run_drawn"]
 
 NAMED = 60  # characters of an action
-SAVED = 2_000  # steps that a saved page tells all of
+SAVED = 500  # steps that a saved page tells all of
 WORDS = 2_000  # characters of a reason, an error, a label
 
 
@@ -55,6 +54,7 @@ class RunGraph(View):
 
     def __init__(self, run: Run | None = None, *, selection: str = "", **given: Any) -> None:
         self._run = run
+        self._known: tuple[Run | None, dict[str, Step]] = (None, {})
         self._coming: str | None = None  # the run that is followed, as it is in the store
         if run is not None:
             given |= {"run_id": run.id, "_drawn": run_drawn(run)}
@@ -70,7 +70,7 @@ class RunGraph(View):
     @run.setter
     def run(self, run: Run) -> None:
         self._run = run
-        selected = {} if self._has(self.selection) else {"selection": ""}
+        selected = {} if self.selection in self._steps() else {"selection": ""}
         self._show(_drawn=run_drawn(run), run_id=run.id, problem="", **selected)
 
     @traitlets.observe("run_id")
@@ -122,9 +122,6 @@ class RunGraph(View):
 
     # -- what a view asks -------------------------------------------------------------------
 
-    def _has(self, address: str) -> bool:
-        return self._run is not None and any(s.address == address for s in self._run.walk())
-
     def _of_step(self, address: str) -> dict[str, Any]:
         """All that is told of a selected step."""
         run, step = self._found(address)
@@ -145,12 +142,20 @@ class RunGraph(View):
         ]
 
     def _found(self, address: str) -> tuple[Run, Step]:
-        steps = {} if self._run is None else {step.address: step for step in self._run.walk()}
+        steps = self._steps()
         if self._run is None or address not in steps:
             raise StepNotFoundError(
                 f"The run has no step {address!r}. {did_you_mean(address, steps)}"
             )
         return self._run, steps[address]
+
+    def _steps(self) -> dict[str, Step]:
+        """Its steps and those of their tasks, by address."""
+        run, steps = self._known
+        if run is not self._run:
+            steps = {} if self._run is None else {step.address: step for step in self._run.walk()}
+            self._known = (self._run, steps)
+        return steps
 
 
 # -- what is drawn: plain values -----------------------------------------------------------
@@ -238,10 +243,9 @@ def _graph(drawn: Drawing, steps: Sequence[Step]) -> dict[str, Any]:
         {**_fields(box), "steps": [number[step.path, step.seq] for step in box.steps]}
         for box in drawn.boxes
     ]
-    lines = [asdict(line) for line in drawn.lines]
+    lines = [_fields(line) for line in drawn.lines]
     return {"width": drawn.width, "height": drawn.height, "boxes": boxes, "lines": lines}
 
 
-def _fields(box: Any) -> dict[str, Any]:
-    """The fields of a box, its steps left as they are."""
-    return {name: getattr(box, name) for name in box.__slots__}
+def _fields(drawn: Box | Line) -> dict[str, Any]:
+    return {name: getattr(drawn, name) for name in drawn.__slots__}

@@ -49,7 +49,7 @@ function Box({ box, steps, selection, select }) {
     press();
   };
   const active = own.length
-    ? { role: "button", tabIndex: 0, "aria-pressed": chosen, onClick: press, onKeyDown: onKey }
+    ? { role: "button", tabindex: 0, "aria-pressed": chosen, onClick: press, onKeyDown: onKey }
     : { role: "img" };
   return (
     <g

@@ -58,10 +58,17 @@ function keepKeys(event) {
 
 /** Static HTML before the view is for a page that comes back without its kernel. */
 function hideSnapshot(el) {
-  const before = el.closest?.(".jp-OutputArea-child")?.previousElementSibling;
-  if (!before?.querySelector(".rw-snapshot")) return () => {};
-  before.style.display = "none";
+  let before = null;
+  let frames = 120; // until the view is in the page, which it is not yet
+  const look = () => {
+    const output = el.closest?.(".jp-OutputArea-child");
+    if (!output && frames-- > 0) return requestAnimationFrame(look);
+    before = output?.previousElementSibling?.querySelector(".rw-snapshot") ? output.previousElementSibling : null;
+    if (before) before.style.display = "none";
+  };
+  look();
   return () => {
-    before.style.display = "";
+    frames = 0;
+    if (before) before.style.display = "";
   };
 }

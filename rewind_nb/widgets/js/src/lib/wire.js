@@ -27,6 +27,8 @@ export function useTrait(model, name) {
 export function createWire(model, onState) {
   const waiting = new Map();
   const kernel = model.widget_manager?.kernel;
+  // Two views share one model. No randomUUID: pages of plain http do not have it.
+  const view = Math.random().toString(36).slice(2);
   let next = 0;
   let state = model.saved ? "saved" : "live";
 
@@ -59,7 +61,7 @@ export function createWire(model, onState) {
     }, PATIENCE);
   const ask = (kind, args = {}) =>
     new Promise((resolve, reject) => {
-      const id = `${kind} ${++next} ${crypto.randomUUID()}`; // two views share one model
+      const id = `${kind} ${++next} ${view}`;
       waiting.set(id, { resolve, reject, timer: patience(id) });
       model.send({ id, ask: kind, args });
     });
