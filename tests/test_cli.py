@@ -396,7 +396,7 @@ def test_a_finding_is_one_line_whatever_a_model_said(rewind, monkeypatch):
             monkeypatch.setenv(name, value)
         out = rewind("verify", "--task", "penguins").output
     assert "\x1b" not in out
-    assert re.search(r"\nFAIL  .+ stopped at step 0 'plan' .+\n\n0 of 1 checks hold", out)
+    assert re.search(r"\nFAIL  .+ stopped at step 0 'plan' .+\n\n0 of 1 check hold", out)
 
 
 # -- verify ------------------------------------------------------------------------------
@@ -409,12 +409,12 @@ def test_verify_prints_every_check_of_every_task_and_exits_0(rewind):
     sentences = [check.__name__.replace("_", " ") for check in verifying.CHECKS]
     assert [re.match(r"ok    (.+?):", line)[1] for line in lines] == sentences * 2
     *_, summary = done.output.strip().splitlines()
-    assert summary.startswith("22 of 22 checks hold, 2 task(s), asked offline-1, offline")
+    assert summary.startswith("22 of 22 checks hold, 2 tasks, asked offline-1, offline")
 
 
 def test_verify_takes_the_tasks_that_it_is_given(rewind):
     out = rewind("verify", "--task", "weather").output
-    assert "11 of 11 checks hold, 1 task(s)" in out
+    assert "11 of 11 checks hold, 1 task" in out
     assert "penguins" not in out
 
 
@@ -457,14 +457,14 @@ def test_verify_goes_on_after_a_task_that_failed(rewind, monkeypatch):
         done = rewind("verify")
     assert done.exit_code == 1
     assert "FAIL  the pipeline runs, forks and replays: plan: " in done.output
-    assert "11 of 12 checks hold, 2 task(s)" in done.output
+    assert "11 of 12 checks hold, 2 tasks" in done.output
 
 
 def test_verify_holds_against_a_provider_that_never_answers_twice_alike(tmp_path):
     with provider(offline=OfflineModel(jitter=1.0)) as server:
         code, out, err = finish(start(tmp_path, "verify", **settings(server)))
     assert code == 0, out + err
-    assert "22 of 22 checks hold, 2 task(s), asked toy, of the provider at http://127.0.0.1" in out
+    assert "22 of 22 checks hold, 2 tasks, asked toy, of the provider at http://127.0.0.1" in out
     assert "answered by offline-1" in out
 
 
