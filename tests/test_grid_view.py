@@ -17,7 +17,8 @@ from fake_provider import completion, status
 from grids import app, chat, expected, jittering, negotiating, provider, slowly
 from test_grid import echoing, researching
 
-from rewind_nb import Budget, Rewind, Secret, Store
+from rewind_nb import Budget, Rewind, Secret, Store, _loops
+from rewind_nb._drive import Ended
 from rewind_nb.errors import ConfigError, ExperimentError, NothingToResumeError, RunBusyError
 from rewind_nb.widgets import ExperimentView, GridView
 from rewind_nb.widgets._coalescer import COALESCER
@@ -377,7 +378,12 @@ def test_an_asynchronous_application_goes_on_in_the_loop_that_its_client_knows(s
 
     async def cells():
         with provider(slowly(echoing, 0.03)) as server:
-            _, application = researching(server, "gathered", kept=20)
+            client, application = researching(server, "gathered", kept=20)
+
+            async def close_client():
+                await client.aclose()
+                return Ended("complete", None)
+
             rw = Rewind(application, store=store)
             over = {"output.topic": list("abcdefghijkl")}
             grid = rw.grid(rw.run(), "choose", over, start=False, max_workers=2)
@@ -391,6 +397,7 @@ def test_an_asynchronous_application_goes_on_in_the_loop_that_its_client_knows(s
                 assert view.wait(30)
                 assert view.problem == ""
                 assert {cell["state"] for cell in by_key(view).values()} == {"changed"}
+            _loops.wait_for(close_client)  # in the loop that its connections belong to
             return server.count
 
     assert asyncio.run(cells()) == 3 * 13

@@ -67,6 +67,7 @@ def test_the_notebooks_commands_are_not_for_who_types_in_a_widget(page, lab):
     assert not page.evaluate("document.activeElement.closest('svg')")
 
 
+@pytest.mark.thorough
 def test_two_views_of_one_model_are_in_step_and_one_outlives_the_other(page, lab):
     notebook = lab.open(page, "twice", MAKE, SHOW, "graph", "graph.close()")
     notebook.run(0)
@@ -138,6 +139,7 @@ def test_a_notebook_that_comes_back_without_its_kernel_shows_the_static_page(pag
     expect(page.locator(".rw-snapshot")).to_contain_text("replace outlook.wet_days = 0.58")
 
 
+@pytest.mark.thorough
 def test_it_is_readable_in_light_and_dark(page, lab, picture):
     notebook = lab.open(page, "themes", MAKE, SHOW)
     notebook.run(0)
