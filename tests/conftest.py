@@ -31,7 +31,6 @@ LONG = {
     "test_secrets.py", "test_stability.py", "test_store.py", "test_store_concurrency.py",
     "test_store_faults.py", "test_store_vanished.py", "test_value_diff.py", "test_why.py",
     "test_grid.py", "test_wire_sdks.py", "test_context_reads.py", "test_diff_table.py",
-    "test_end_to_end_in_lab.py", "test_run_graph_in_lab.py", "test_other_front_ends.py",
 }  # fmt: skip
 
 

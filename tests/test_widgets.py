@@ -21,6 +21,7 @@ from rewind_nb import Rewind, Store
 from rewind_nb._notebook import in_kernel
 from rewind_nb.widgets import RunGraph
 from rewind_nb.widgets._coalescer import COALESCER, Coalescer
+from rewind_nb.widgets._run_graph import run_drawn
 
 WIDGETS = Path(rewind_nb.__file__).parent / "widgets"
 HOSTILE = "<img src=x onerror=alert(1)></script>\u2028"
@@ -88,6 +89,16 @@ def test_a_graph_draws_what_the_static_page_draws(run):
         assert f'd="{line["path"]}"' in html
     for box in drawn["graph"]["boxes"]:
         assert f'x="{box["x"]}" y="{box["y"]}"' in html
+
+
+def test_a_run_that_has_just_begun_is_drawn_without_a_step(store):
+    rw, drawn = Rewind(apps.loop_app(1), store=store), []
+    rw.on(lambda event: drawn.append(run_drawn(store.run(event.run_id))))
+    rw.run(inputs={"by": 1})
+
+    assert drawn[0]["steps"] == drawn[0]["graph"]["boxes"] == []
+    assert drawn[0]["graph"]["width"] >= 0
+    assert len(drawn[-1]["graph"]["boxes"]) == 2
 
 
 def test_a_fork_tells_apart_what_it_did_about_each_step(fork):

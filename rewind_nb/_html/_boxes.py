@@ -134,7 +134,7 @@ def _path(run: Run) -> tuple[dict[str, tuple[Step, ...]], dict[tuple[str, str], 
 
 
 def _size(layout: Layout[str], scale: Scale) -> tuple[int, int]:
-    across = layout.layers * (scale.width + GAP) - GAP
+    across = max(0, layout.layers * (scale.width + GAP) - GAP)  # a run that has just begun has none
     lines = (scale.at(point)[0] for route in layout.routes for point in route.points)
     last = max((place.y for place in layout.positions.values()), default=0) * PITCH + HEIGHT / 2
     width = max([LEFT + across, *lines]) + LEFT + BEHIND

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("jupyter")]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, pytest.mark.xdist_group("jupyter")]
 
 MAKE = """
 import time, ipywidgets

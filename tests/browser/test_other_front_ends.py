@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("jupyter")]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, pytest.mark.xdist_group("jupyter")]
 
 APP = """
 import marimo

@@ -37,7 +37,9 @@ export function RunGraph({ model, wire }) {
       </div>
       {run.kind !== "record" && <div class="rw-line">{run.told}</div>}
       {run.note && <div class="rw-box rw-warn">{run.note}</div>}
-      <Path graph={graph} steps={steps} selection={selection} select={select} />
+      {steps.length > 0 && (
+        <Path graph={graph} steps={steps} selection={selection} select={select} />
+      )}
       <div class="rw-legend">
         {legend.map(({ sign, colour, words, count }) => (
           <span class={`rw-${colour}`}>
