@@ -355,6 +355,7 @@ def test_what_no_store_gives_back_is_said_before_start_is_pressed(server, store,
     assert "function" in view._drawn["cannot"]
 
 
+@pytest.mark.thorough  # a cell that has just begun is told as interrupted for a moment
 def test_a_function_as_a_check_is_called_once_for_each_run(rw, run):
     judged = []
 
