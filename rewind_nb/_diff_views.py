@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, cast
 from rewind_nb._notebook import Shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rewind_nb._compare import Diff
     from rewind_nb.widgets import DiffTable
 
@@ -37,19 +35,6 @@ class DiffViews(Shown):
         from rewind_nb.widgets import DiffTable
 
         return DiffTable(self._diff, selection=selection, path=path)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the diff as one page to look at and click through without a kernel or a network.
-
-        Returns:
-            The path.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        from rewind_nb.widgets import save_diff
-
-        return save_diff(self._diff, path)
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Shown", "comes_back", "in_kernel", "put_out", "shown_in_this_cell"]
@@ -17,6 +19,20 @@ class Shown:
     def view(self) -> Any:
         """The widget that shows it."""
         raise NotImplementedError
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write it as one page to look at and click through without a kernel or a network.
+
+        Of what is very large the page holds the first or the newest in full, and says so.
+
+        Returns:
+            The path.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with closing(self.view()) as view:
+            return Path(view.to_html(path))
 
     def _repr_html_(self) -> str:
         raise NotImplementedError

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, cast
 from rewind_nb._notebook import Shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import networkx as nx
     import pandas as pd
 
@@ -131,19 +129,6 @@ class Views(Shown):
         from rewind_nb.widgets import RunGraph
 
         return RunGraph(self._run, selection=selection)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the run as one page to look at and click through without a kernel or a network.
-
-        Returns:
-            The path.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        from rewind_nb.widgets import save_run
-
-        return save_run(self._run, path)
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html

@@ -14,7 +14,7 @@ from rewind_nb._contrast import contrast
 from rewind_nb._describe import displayed
 from rewind_nb._secrets import register_secret
 from rewind_nb._words import shared_ends
-from rewind_nb.widgets import DiffTable, RunGraph, save_diff
+from rewind_nb.widgets import DiffTable, RunGraph
 from rewind_nb.widgets._files import MAX_IMAGE
 from rewind_nb.widgets._pieces import COMPARED, kind_of, pieces, value_pieces
 
@@ -350,7 +350,7 @@ def test_no_table_is_left_after_it_was_closed(diff):
 
 
 def test_a_saved_page_holds_the_answers_to_what_it_may_ask(diff, tmp_path):
-    path = save_diff(diff, tmp_path / "diff.html")
+    path = diff.to_html(tmp_path / "diff.html")
     assert diff.to_html(tmp_path / "same.html").read_text() == path.read_text()
     text = path.read_text()
     saved = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])

@@ -14,7 +14,7 @@ from burr.core import ApplicationBuilder, State, action, expr
 from rewind_nb import Rewind, Store
 from rewind_nb._secrets import register_secret
 from rewind_nb.errors import ConfigError, RunNotFoundError
-from rewind_nb.widgets import DiffTable, Timeline, save_store
+from rewind_nb.widgets import DiffTable, Timeline
 from rewind_nb.widgets import _listing as listing
 from rewind_nb.widgets._coalescer import COALESCER
 
@@ -433,7 +433,7 @@ def test_no_timeline_is_left_after_it_was_closed(branch, store):
 
 def test_a_saved_page_holds_the_answers_to_what_it_may_ask(branch, store, tmp_path):
     _, run, _, dear, _ = branch
-    path = save_store(store, tmp_path / "store.html")
+    path = store.to_html(tmp_path / "store.html")
     assert store.to_html(tmp_path / "same.html").read_text() == path.read_text()
     text = path.read_text()
     saved = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])

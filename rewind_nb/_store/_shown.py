@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, cast
 from rewind_nb._notebook import Shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rewind_nb._store._store import Store
     from rewind_nb.widgets import Timeline
 
@@ -42,21 +40,6 @@ class StoreViews(Shown):
         from rewind_nb.widgets import Timeline
 
         return Timeline(self._store, run_id=run_id, selection=selection, compared=compared)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write the store as one page to look at and click through without a kernel or a network.
-
-        Of a large store it tells the newest runs in full.
-
-        Returns:
-            The path.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        from rewind_nb.widgets import save_store
-
-        return save_store(self._store, path)
 
     def _repr_html_(self) -> str:
         from rewind_nb import _html

@@ -14,8 +14,6 @@ from rewind_nb._steps import sum_usage
 from rewind_nb._store import Store, _experiments, _read_tasks
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
     from rewind_nb.experiments._verbs import Verbs
@@ -161,19 +159,6 @@ class Experiment(Shown):
         from rewind_nb.widgets import view_of
 
         return view_of(self, self.made_by if rw is None else rw)
-
-    def to_html(self, path: str | Path) -> Path:
-        """Write it as one page to look at and click through without a kernel or a network.
-
-        Returns:
-            The path.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        from rewind_nb.widgets import save_experiment
-
-        return save_experiment(self, path)
 
     def __repr__(self) -> str:
         parts = [f"{type(self).__name__} {self.id}", *([f"{self.label!r}"] if self.label else [])]

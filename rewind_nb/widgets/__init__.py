@@ -13,7 +13,6 @@ from rewind_nb.widgets._diff_table import DiffTable
 from rewind_nb.widgets._experiment_view import ExperimentView
 from rewind_nb.widgets._grid_view import GridView, view_of
 from rewind_nb.widgets._override_editor import OverrideEditor
-from rewind_nb.widgets._page import save_diff, save_experiment, save_run, save_store
 from rewind_nb.widgets._run_graph import RunGraph
 from rewind_nb.widgets._timeline import Timeline
 
@@ -25,9 +24,5 @@ __all__ = [
     "RunGraph",
     "Timeline",
     "View",
-    "save_diff",
-    "save_experiment",
-    "save_run",
-    "save_store",
     "view_of",
 ]

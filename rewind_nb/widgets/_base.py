@@ -22,11 +22,11 @@ from rewind_nb._html._style import CSS
 from rewind_nb._secrets import redact
 from rewind_nb.errors import RewindError
 from rewind_nb.widgets._coalescer import COALESCER
+from rewind_nb.widgets._page import save
 
 __all__ = ["View", "bundle", "styles"]
 
 STATIC = Path(__file__).parent / "static"
-Answers = Callable[..., Any]
 
 
 @cache
@@ -78,12 +78,33 @@ class View(anywidget.AnyWidget):
 
     def state(self) -> dict[str, Any]:
         """Its own traits, as a view reads them."""
-        return {name: getattr(self, name) for name in self.keys if name in self._own}
+        shared = {
+            *anywidget.AnyWidget.class_trait_names(sync=True),
+            "_esm",
+            "_css",
+            "_anywidget_id",
+        }
+        return {name: getattr(self, name) for name in self.keys if name not in shared}
 
     @property
-    def _own(self) -> set[str]:
-        shared = anywidget.AnyWidget.class_trait_names(sync=True)
-        return set(self.trait_names(sync=True)) - set(shared) - {"_esm", "_css", "_anywidget_id"}
+    def title(self) -> str:
+        """What a page of its own is called."""
+        return type(self).__name__
+
+    def settle(self) -> None:
+        """Show what is so now, where a view would be told of it later."""
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write it as one page to look at without a kernel or a network.
+
+        Returns:
+            The path.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.settle()
+        return save(self, Path(path))
 
     def refresh(self) -> None:
         """Show what is so by now, soon and from another thread."""

@@ -85,6 +85,10 @@ class DiffTable(View):
         self._diff = diff
         self._show(_drawn=diff_drawn(diff), selection="", path="", problem="")
 
+    @property
+    def title(self) -> str:
+        return "Diff" if self._diff is None else f"Diff {self._diff.a.id} → {self._diff.b.id}"
+
     def html(self) -> str:
         """The diff as static HTML; a sentence where there is none yet."""
         if self._diff is None:

@@ -110,6 +110,10 @@ class ExperimentView(View):
         self._look(timeout)
         return True
 
+    @property
+    def title(self) -> str:
+        return f"{type(self._experiment).__name__} {self._experiment.id}"
+
     def settle(self) -> None:
         """Show what is so now, however long the estimate of what is left takes."""
         self._look(None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import traitlets
@@ -155,18 +154,9 @@ class OverrideEditor(View):
         step = self._steps[1].get(self.selection)
         return _html.run_html(self._run) if step is None else _html.step_html(step)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write it as one page to look at without a kernel; there it is read-only.
-
-        Returns:
-            The path.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        from rewind_nb.widgets._page import _save
-
-        return _save(self, Path(path), f"Steps of run {self._run.id}")
+    @property
+    def title(self) -> str:
+        return f"Steps of run {self._run.id}"
 
     def __repr__(self) -> str:
         where = self.selection[:NAMED] or "no step selected"

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rewind_nb._compare import Diff
-from rewind_nb._run import Run
-from rewind_nb._store import Store
-from rewind_nb.experiments import Experiment
-from rewind_nb.widgets._base import View
-from rewind_nb.widgets._diff_table import DiffTable
-from rewind_nb.widgets._grid_view import view_of
-from rewind_nb.widgets._run_graph import RunGraph
-from rewind_nb.widgets._timeline import Timeline
+if TYPE_CHECKING:
+    from rewind_nb.widgets._base import View
 
-__all__ = ["save_diff", "save_experiment", "save_run", "save_store"]
+__all__ = ["save"]
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -58,33 +50,7 @@ widget.render({{ model, el: document.getElementById("rewind") }});
 """
 
 
-def save_run(run: Run, path: str | Path) -> Path:
-    """Write a page that shows a run."""
-    with closing(RunGraph(run)) as view:
-        return _save(view, Path(path), f"Run {run.id}")
-
-
-def save_diff(diff: Diff, path: str | Path) -> Path:
-    """Write a page that shows a diff."""
-    with closing(DiffTable(diff)) as view:
-        return _save(view, Path(path), f"Diff {diff.a.id} → {diff.b.id}")
-
-
-def save_experiment(experiment: Experiment, path: str | Path) -> Path:
-    """Write a page that shows an experiment."""
-    with closing(view_of(experiment, experiment.made_by)) as view:
-        view.settle()
-        return _save(view, Path(path), f"{type(experiment).__name__} {experiment.id}")
-
-
-def save_store(store: Store, path: str | Path) -> Path:
-    """Write a page that shows the runs of a store."""
-    with closing(Timeline(store)) as view:
-        view.settle()
-        return _save(view, Path(path), "Runs")
-
-
-def _save(view: View, path: Path, title: str) -> Path:
+def save(view: View, path: Path) -> Path:
     """Write a page that shows a widget as it is now, and holds the answers to what it may ask."""
     asked = {
         json.dumps([ask, args], separators=(",", ":"), ensure_ascii=False): view.answer(
@@ -95,7 +61,7 @@ def _save(view: View, path: Path, title: str) -> Path:
     saved = {"code": view._esm, "state": view.state(), "answers": asked}  # noqa: SLF001
     path.write_text(
         _PAGE.format(
-            title=html.escape(title),
+            title=html.escape(view.title),
             css=view._css,  # noqa: SLF001
             static=view.html(),
             saved=_in_script(saved),

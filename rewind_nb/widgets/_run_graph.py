@@ -103,6 +103,10 @@ class RunGraph(View):
 
     # -- what it shows ----------------------------------------------------------------------
 
+    @property
+    def title(self) -> str:
+        return "Run" if self._run is None else f"Run {self._run.id}"
+
     def html(self) -> str:
         """The run as static HTML; a sentence where there is none yet."""
         if self._run is None:

@@ -214,6 +214,10 @@ class Timeline(View):
     def __repr__(self) -> str:
         return f"<Timeline of {self._drawn['told']}>"
 
+    @property
+    def title(self) -> str:
+        return "Runs"
+
     def settle(self) -> None:
         """Tell of each run at once what a view would ask for."""
         self._patience = None

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from rewind_nb import Rewind, Store
 from rewind_nb._compare import Diff
-from rewind_nb.widgets import DiffTable, save_diff
+from rewind_nb.widgets import DiffTable
 
 CHANGES = 10_000
 Figure = tuple[str, float, float]  # what, how much, at most
@@ -69,7 +69,7 @@ def of_diff(browser: Browser, folder: Path) -> Iterator[Figure]:
         with closing(DiffTable(diff)) as table:
             yield "draw in Python, s", time.perf_counter() - start, 2
             yield "sent, MB", len(json.dumps(table._drawn)) / 1e6, 3
-        path = save_diff(diff, folder / "diff.html")
+        path = diff.to_html(folder / "diff.html")
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     inspector = page.context.new_cdp_session(page)
     inspector.send("Performance.enable", {"timeDomain": "threadTicks"})

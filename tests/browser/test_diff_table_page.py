@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from test_diff_table import XSS, city_app, value_app
 
 from rewind_nb import Rewind, Store
-from rewind_nb.widgets._page import _save
 
 pytestmark = pytest.mark.browser
 
@@ -56,7 +55,7 @@ def show(page, tmp_path):
 
     def opened(diff, **selected):
         with closing(diff.view(**selected)) as table:
-            path = _save(table, tmp_path / "diff.html", "Diff")
+            path = table.to_html(tmp_path / "diff.html")
         page.goto(path.as_uri())
         expect(page.locator(".rw-widget")).to_be_visible()
         return page

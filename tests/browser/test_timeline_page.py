@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from test_timeline import XSS, notes_app
 
 from rewind_nb import Rewind, Store
-from rewind_nb.widgets import Timeline, save_store
+from rewind_nb.widgets import Timeline
 from rewind_nb.widgets._coalescer import COALESCER
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ def runs(store):
 @pytest.fixture
 def saved(page, store, runs, tmp_path):
     """The store as a page without Python."""
-    page.goto(save_store(store, tmp_path / "store.html").as_uri())
+    page.goto(store.to_html(tmp_path / "store.html").as_uri())
     expect(page.get_by_role("tree")).to_be_visible()
     yield page
     assert page.problems == []
